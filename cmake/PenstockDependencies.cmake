@@ -1,0 +1,31 @@
+# Every third-party library, its minimum version, and a plain message when it is missing (docs/install.md says why
+# each is needed). `scripts/setup` installs all of them on Debian and Ubuntu.
+find_package(Threads REQUIRED)
+find_package(fmt 8.1 REQUIRED)
+find_package(nlohmann_json 3.9 REQUIRED)
+find_package(tomlplusplus 3.0 REQUIRED)
+find_package(CLI11 2.1 REQUIRED)
+find_package(OneDNN 2.6 REQUIRED)
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash>=0.8)
+pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8>=10.36)
+# Thread sanitizer cannot see into OpenMP: loops run serially there (and oneDNN on one thread).
+if(NOT PENSTOCK_SANITIZE MATCHES "thread")
+  find_package(OpenMP REQUIRED COMPONENTS CXX)
+endif()
+
+if(PENSTOCK_TESTS)
+  find_package(GTest 1.11 REQUIRED)
+  find_package(rapidcheck REQUIRED)
+endif()
+
+include(CheckLanguage)
+set(PENSTOCK_HAVE_CUDA OFF)
+if(NOT PENSTOCK_CUDA STREQUAL "OFF")
+  check_language(CUDA)
+  if(CMAKE_CUDA_COMPILER)
+    set(PENSTOCK_HAVE_CUDA ON)
+  elseif(PENSTOCK_CUDA STREQUAL "ON")
+    message(FATAL_ERROR "PENSTOCK_CUDA=ON, but no CUDA compiler was found; put nvcc on PATH or set CUDACXX")
+  endif()
+endif()
