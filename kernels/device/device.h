@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "kernels/device/arena.h"
+#include "kernels/device/clock.h"
+#include "kernels/device/event.h"
+#include "kernels/device/signal.h"
+#include "kernels/device/stream.h"
+
+namespace penstock {
+
+enum class DeviceKind : uint8_t { cpu, cuda };
+
+/// How streams run their work.
+/// queued: a worker thread each (CUDA: streams). inline_now: at enqueue, in the calling thread (debugging; no signals
+/// may be waited for before they are written). shuffled: as queued, with random delays within the legal order (tests).
+enum class StreamMode : uint8_t { queued, inline_now, shuffled };
+
+struct DeviceOptions {
+  int rank = 0;                               ///< named in every error
+  int index = 0;                              ///< which device of its kind
+  int threads = 1;                            ///< CPU: compute threads of a compute stream
+  StreamMode mode = StreamMode::queued;
+  uint64_t shuffle_seed = 1;                  ///< shuffled: the delays
+  bool strict_events = false;                 ///< waiting for an event never recorded is an error
+  std::shared_ptr<Clock> clock;               ///< real when absent
+};
+
+/// Whether a stream computes (owns `threads` compute threads) or only moves data and waits (owns none).
+enum class StreamUse : uint8_t { compute, transfer };
+
+/// One accelerator, or the processor. Everything made by a device must be destroyed before it.
+class Device {
+ public:
+  virtual ~Device() = default;
+  virtual DeviceKind kind() const = 0;
+  virtual const DeviceOptions& options() const = 0;
+  /// "AMD EPYC … (2 threads)".
+  virtual std::string description() const = 0;
+
+  /// Reserves and touches `capacity` bytes. One arena a tag: DeviceError if the tag has one, or memory is short.
+  virtual Arena& create_arena(ArenaTag tag, size_t capacity) = 0;
+  /// UsageError if the tag has no arena.
+  virtual Arena& arena(ArenaTag tag) = 0;
+  virtual bool has_arena(ArenaTag tag) const = 0;
+  /// Gives the tag's arena back (re-partition, schedule changes).
+  virtual void destroy_arena(ArenaTag tag) = 0;
+
+  virtual std::unique_ptr<Stream> create_stream(std::string name, StreamUse use) = 0;
+  virtual std::unique_ptr<Event> create_event(std::string name) = 0;
+  virtual std::unique_ptr<Signal> create_signal(std::string name) = 0;
+};
+
+}  // namespace penstock

@@ -1,0 +1,18 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace penstock {
+
+/// A monotone counter, written and waited for on streams, that orders work between ranks of one process. Unlike an
+/// event it may be waited for before it is written (CUDA: stream memory operations). Outlives all work that names it.
+class Signal {
+ public:
+  virtual ~Signal() = default;
+  virtual const std::string& name() const = 0;
+  /// The largest value written so far; 0 at first.
+  virtual uint64_t value() const = 0;
+};
+
+}  // namespace penstock
