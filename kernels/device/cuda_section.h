@@ -1,0 +1,27 @@
+#pragma once
+
+#include <array>
+#include <string_view>
+#include <utility>
+
+namespace penstock {
+
+enum class CudaAttention { automatic, cudnn, native };
+inline constexpr std::array<std::pair<std::string_view, CudaAttention>, 3> kCudaAttentionNames{
+    {{"auto", CudaAttention::automatic}, {"cudnn", CudaAttention::cudnn}, {"native", CudaAttention::native}}};
+
+/// [cuda]: choices that exist on CUDA devices only.
+struct CudaSection {
+  bool graphs = false;
+  CudaAttention attention = CudaAttention::automatic;
+
+  bool operator==(const CudaSection&) const = default;
+
+  template <class Visitor>
+  void describe(Visitor& v) {
+    v.key("graphs", graphs).help("capture a step's kernels into CUDA graphs");
+    v.key("attention", attention).one_of(kCudaAttentionNames).help("which attention kernels");
+  }
+};
+
+}  // namespace penstock
