@@ -1,0 +1,42 @@
+#pragma once
+
+#include <filesystem>
+#include <stdexcept>
+#include <string>
+
+namespace penstock {
+
+/// The run folder cannot be used: held by another job, not writable, or not a folder.
+class RunFolderError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// `<run.folder>/<run.name>`: everything that a run writes lies in it. One job at a time may hold it.
+class RunFolder {
+ public:
+  /// Creates what is missing and takes the lock. RunFolderError naming the path and, if another job holds the folder,
+  /// its host, process and start time.
+  explicit RunFolder(std::filesystem::path root);
+  ~RunFolder();
+  RunFolder(const RunFolder&) = delete;
+  RunFolder& operator=(const RunFolder&) = delete;
+
+  const std::filesystem::path& root() const { return root_; }
+  std::filesystem::path job() const { return root_ / "job.toml"; }
+  std::filesystem::path plan() const { return root_ / "plan.json"; }
+  std::filesystem::path environment() const { return root_ / "environment.json"; }
+  std::filesystem::path metrics() const { return root_ / "metrics.jsonl"; }
+  std::filesystem::path events() const { return root_ / "events.jsonl"; }
+  std::filesystem::path status() const { return root_ / "status.json"; }
+  std::filesystem::path logs() const { return root_ / "logs"; }
+  std::filesystem::path tensorboard() const { return root_ / "tensorboard"; }
+  std::filesystem::path checkpoints() const { return root_ / "checkpoints"; }
+  std::filesystem::path control() const { return root_ / "control"; }
+
+ private:
+  std::filesystem::path root_;
+  int lock_ = -1;
+};
+
+}  // namespace penstock

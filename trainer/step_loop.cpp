@@ -1,0 +1,34 @@
+#include "trainer/step_loop.h"
+
+namespace penstock {
+
+void Decision::merge(const Decision& other) {
+  evaluate |= other.evaluate;
+  save |= other.save;
+  finished |= other.finished;
+  if (other.stop && !stop) {
+    code = other.code;
+    reason = other.reason;
+  }
+  stop |= other.stop;
+}
+
+Decision StepLoop::run(int64_t first, int64_t last) const {
+  Decision decision;
+  for (int64_t step = first; step < last; ++step) {
+    const StepResult result = train_step(step);
+    Decision wishes;
+    wishes.finished = result.step == last;
+    for (Participant* participant : participants) {
+      Decision wish = wishes;
+      participant->wish(result, wish);
+      wishes.merge(wish);
+    }
+    decision = vote(wishes);
+    for (Participant* participant : participants) participant->act(result, decision);
+    if (decision.stop) break;
+  }
+  return decision;
+}
+
+}  // namespace penstock

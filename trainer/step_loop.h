@@ -1,0 +1,24 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "trainer/participant.h"
+
+namespace penstock {
+
+/// Runs steps until the last one or until somebody asks to stop.
+struct StepLoop {
+  /// Does step number `step` (0-based: steps completed before it).
+  std::function<StepResult(int64_t step)> train_step;
+  /// The collective vote: turns this rank's wishes into the decision of all. One rank: returns its argument.
+  std::function<Decision(const Decision& wishes)> vote;
+  /// In the order in which they wish and act.
+  std::vector<Participant*> participants;
+
+  /// Runs steps [first, last). Returns the decision that ended the run; `finished` is set once step `last` is done.
+  Decision run(int64_t first, int64_t last) const;
+};
+
+}  // namespace penstock

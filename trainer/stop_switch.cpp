@@ -1,0 +1,109 @@
+#include "trainer/stop_switch.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <system_error>
+
+#include <fmt/format.h>
+
+#include "trainer/job/exit_code.h"
+
+namespace penstock {
+namespace {
+
+// Written by handlers, read by poll(): nothing else is safe in a handler.
+volatile sig_atomic_t stop_signal = 0;
+volatile sig_atomic_t save_signal = 0;
+
+void on_stop(int signal) {
+  if (signal == SIGINT && stop_signal == SIGINT) {
+    static constexpr char message[] = "\npenstock: second interrupt: leaving at once, nothing saved\n";
+    [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, message, sizeof message - 1);
+    _exit(static_cast<int>(ExitCode::interrupted));
+  }
+  stop_signal = signal;
+}
+
+void on_save(int /*signal*/) { save_signal = 1; }
+
+struct Handled {
+  int signal;
+  void (*handler)(int);
+};
+
+void install(const Handled& handled) {
+  struct sigaction action {};
+  action.sa_handler = handled.handler;
+  action.sa_flags = SA_RESTART;
+  sigemptyset(&action.sa_mask);
+  if (sigaction(handled.signal, &action, nullptr) != 0) {
+    throw std::system_error(errno, std::generic_category(),
+                            fmt::format("installing the handler of SIG{}", sigabbrev_np(handled.signal)));
+  }
+}
+
+std::array<Handled, 7> handlers() {
+  return {{{SIGUSR1, on_stop},
+           {SIGTERM, on_stop},
+           {SIGINT, on_stop},
+           {SIGHUP, isatty(STDIN_FILENO) != 0 ? SIG_DFL : on_stop},
+           {SIGUSR2, on_save},
+           {SIGPIPE, SIG_IGN},
+           {SIGXFSZ, SIG_IGN}}};
+}
+
+}  // namespace
+
+StopSwitch::StopSwitch(std::filesystem::path control, std::optional<std::chrono::seconds> max_wall_time)
+    : control_(std::move(control)), max_wall_time_(max_wall_time), start_(std::chrono::steady_clock::now()) {
+  stop_signal = 0;
+  save_signal = 0;
+  for (const Handled& handled : handlers()) install(handled);
+}
+
+StopSwitch::~StopSwitch() {
+  // Once training is over an interrupt should end the program as usual; broken pipes stay ignored.
+  for (const int signal : {SIGUSR1, SIGTERM, SIGINT, SIGHUP, SIGUSR2}) ::signal(signal, SIG_DFL);
+}
+
+bool StopSwitch::signalled() { return stop_signal != 0; }
+
+bool StopSwitch::take_file(const char* name) {
+  std::error_code ignored;  // a control folder that vanished asks for nothing
+  return !control_.empty() && std::filesystem::remove(control_ / name, ignored);
+}
+
+Request StopSwitch::poll(std::chrono::duration<double> margin) {
+  Request request;
+  if (take_file("eval")) {
+    request.evaluate = true;
+    request.reason = "control/eval";
+  }
+  if (save_signal != 0 || take_file("save")) {
+    request.reason = save_signal != 0 ? "signal USR2" : "control/save";
+    save_signal = 0;
+    request.save = true;
+  }
+  if (max_wall_time_) {
+    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start_;
+    if (elapsed + margin >= *max_wall_time_) {
+      request.stop = true;
+      request.reason = fmt::format("run.max_wall_time of {} s ({:.0f} s used, a step and a save need {:.0f} s)",
+                                   max_wall_time_->count(), elapsed.count(), margin.count());
+    }
+  }
+  if (take_file("stop")) {
+    request.stop = true;
+    request.reason = "control/stop";
+  }
+  if (stop_signal != 0) {
+    request.stop = true;
+    request.reason = fmt::format("signal {}", sigabbrev_np(stop_signal));
+  }
+  return request;
+}
+
+}  // namespace penstock

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+namespace penstock {
+
+/// What someone outside asked of the run since the last poll.
+struct Request {
+  bool stop = false;      ///< save, then leave with ExitCode::stopped
+  bool save = false;      ///< save and go on
+  bool evaluate = false;  ///< evaluate and go on
+  std::string reason;     ///< "signal TERM", "control/stop", "run.max_wall_time 00:30:00"; empty: nothing asked
+};
+
+/// Collects wishes to stop, save or evaluate: signals, files in the run's control folder, and the time limit.
+///
+///   USR1, TERM, INT, HUP (no terminal)  stop       control/stop, control/save, control/eval  (removed once read)
+///   USR2                                save       max_wall_time: stop while there is time to save
+///   second INT                          leaves at once with ExitCode::interrupted
+///   PIPE, XFSZ                          ignored, so that a lost peer or a full disk is an error, not a death
+///
+/// Handlers only set flags; the step loop polls between steps and long phases poll signalled().
+class StopSwitch {
+ public:
+  /// Installs the handlers (once a process). `control` is polled for files; empty: no files.
+  /// DeviceError-free: throws std::system_error naming the signal if a handler cannot be installed.
+  StopSwitch(std::filesystem::path control, std::optional<std::chrono::seconds> max_wall_time);
+  ~StopSwitch();
+  StopSwitch(const StopSwitch&) = delete;
+  StopSwitch& operator=(const StopSwitch&) = delete;
+
+  /// Everything asked since the last call. `margin`: how long one more step and a save may take.
+  Request poll(std::chrono::duration<double> margin);
+  /// Whether a signal asked to stop: for long phases that can be left early (evaluation, start-up). Keeps the request.
+  static bool signalled();
+
+ private:
+  bool take_file(const char* name);
+
+  std::filesystem::path control_;
+  std::optional<std::chrono::seconds> max_wall_time_;
+  std::chrono::steady_clock::time_point start_;
+};
+
+}  // namespace penstock
