@@ -12,7 +12,6 @@
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
-#include <fmt/std.h>
 
 namespace penstock {
 namespace {
