@@ -1,0 +1,46 @@
+#include "kernels/cpu/processor.h"
+
+#include <fstream>
+#include <sstream>
+#include <string_view>
+
+namespace penstock::cpu {
+namespace {
+
+/// The value of the first line "key : value" of /proc/cpuinfo; empty if there is none (as on other
+/// architectures).
+std::string cpuinfo(std::string_view key) {
+  std::ifstream file("/proc/cpuinfo");
+  std::string line;
+  while (std::getline(file, line)) {
+    const size_t colon = line.find(": ");
+    if (colon == std::string::npos) continue;
+    const size_t key_end = line.find_last_not_of(" \t", colon - 1);
+    if (key_end != std::string::npos && std::string_view(line).substr(0, key_end + 1) == key)
+      return line.substr(colon + 2);
+  }
+  return {};
+}
+
+bool has_bf16_flag() {
+  std::istringstream flags(cpuinfo("flags"));
+  std::string flag;
+  while (flags >> flag) {
+    if (flag == "avx512_bf16" || flag == "amx_bf16") return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::string processor_name() {
+  std::string name = cpuinfo("model name");
+  return name.empty() ? "unknown processor" : name;
+}
+
+bool processor_has_bf16() {
+  static const bool has = has_bf16_flag();
+  return has;
+}
+
+}  // namespace penstock::cpu
