@@ -9,13 +9,13 @@ namespace penstock {
 
 /// What one optimizer step did.
 struct StepResult {
-  int64_t step = 0;           ///< steps completed, this one included: 1…run.steps
-  double loss = 0;            ///< mean over the step's target tokens, before the update
-  double gradient_norm = 0;   ///< over all parameters, before clipping
+  int64_t step = 0;          ///< steps completed, this one included: 1…run.steps
+  double loss = 0;           ///< mean over the step's target tokens, before the update
+  double gradient_norm = 0;  ///< over all parameters, before clipping
   double learning_rate = 0;
-  int64_t tokens = 0;         ///< target tokens of this step, all replicas
-  double seconds = 0;         ///< wall time from the first enqueue to the last result
-  bool applied = true;        ///< false: NaN or Inf, no weight changed
+  int64_t tokens = 0;   ///< target tokens of this step, all replicas
+  double seconds = 0;   ///< wall time from the first enqueue to the last result
+  bool applied = true;  ///< false: NaN or Inf, no weight changed
 };
 
 /// What ranks want after a step; a decision is the union of all ranks' wishes.
@@ -23,9 +23,9 @@ struct Decision {
   bool evaluate = false;
   bool save = false;
   bool stop = false;
-  bool finished = false;                ///< the last step is done; nothing was cut short
-  ExitCode code = ExitCode::finished;   ///< when stopping
-  std::string reason;                   ///< when stopping, of the rank that asked
+  bool finished = false;               ///< the last step is done; nothing was cut short
+  ExitCode code = ExitCode::finished;  ///< when stopping
+  std::string reason;                  ///< when stopping, of the rank that asked
 
   /// Takes over every wish of `other`; the first one to stop gives code and reason.
   void merge(const Decision& other);
@@ -33,8 +33,8 @@ struct Decision {
 
 /// Something that takes part in the step loop: evaluation, checkpoints, numerics, stop switch, reports.
 ///
-/// After every step each participant first states its wishes; they are put to one collective vote; then each acts on
-/// the decision, which is the same on every rank, so that it may communicate.
+/// After every step each participant first states its wishes; they are put to one collective vote; then each
+/// acts on the decision, which is the same on every rank, so that it may communicate.
 class Participant {
  public:
   virtual ~Participant() = default;

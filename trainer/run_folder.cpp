@@ -1,17 +1,16 @@
 #include "trainer/run_folder.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
-#include <unistd.h>
-
 #include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <fstream>
 #include <sstream>
 
+#include <fcntl.h>
 #include <fmt/chrono.h>
 #include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
 
 namespace penstock {
 namespace {
@@ -22,8 +21,8 @@ std::string host_name() {
 }
 
 void write_holder(int lock, const std::filesystem::path& path) {
-  const std::string holder = fmt::format("process {} on {} since {:%Y-%m-%d %H:%M:%S} UTC\n", getpid(), host_name(),
-                                         fmt::gmtime(std::chrono::system_clock::now()));
+  const std::string holder = fmt::format("process {} on {} since {:%Y-%m-%d %H:%M:%S} UTC\n", getpid(),
+                                         host_name(), fmt::gmtime(std::chrono::system_clock::now()));
   if (ftruncate(lock, 0) != 0 ||
       pwrite(lock, holder.data(), holder.size(), 0) != static_cast<ssize_t>(holder.size())) {
     throw RunFolderError(fmt::format("writing the lock file {}: {}", path.string(), std::strerror(errno)));
@@ -37,14 +36,16 @@ RunFolder::RunFolder(std::filesystem::path root) : root_(std::move(root)) {
     std::error_code error;
     std::filesystem::create_directories(folder, error);
     if (error || !std::filesystem::is_directory(folder)) {
-      throw RunFolderError(fmt::format("cannot create the folder {}: {}", folder.string(),
-                                       error ? error.message() : std::string("a file of that name is there")));
+      throw RunFolderError(
+          fmt::format("cannot create the folder {}: {}", folder.string(),
+                      error ? error.message() : std::string("a file of that name is there")));
     }
   }
   const std::filesystem::path path = root_ / "lock";
   lock_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   if (lock_ < 0) {
-    throw RunFolderError(fmt::format("cannot open the lock file {}: {}", path.string(), std::strerror(errno)));
+    throw RunFolderError(
+        fmt::format("cannot open the lock file {}: {}", path.string(), std::strerror(errno)));
   }
   if (flock(lock_, LOCK_EX | LOCK_NB) != 0) {
     const int reason = errno;
@@ -56,13 +57,16 @@ RunFolder::RunFolder(std::filesystem::path root) : root_(std::move(root)) {
     }
     std::string who = holder.str();
     while (!who.empty() && who.back() == '\n') who.pop_back();
-    throw RunFolderError(fmt::format("the run folder {} is in use by {}. Wait for it, stop it (touch {}), or give this "
-                                     "job another run.name",
-                                     root_.string(), who, (control() / "stop").string()));
+    throw RunFolderError(
+        fmt::format("the run folder {} is in use by {}. Wait for it, stop it (touch {}), or give this "
+                    "job another run.name",
+                    root_.string(), who, (control() / "stop").string()));
   }
   write_holder(lock_, path);
 }
 
-RunFolder::~RunFolder() { close(lock_); }
+RunFolder::~RunFolder() {
+  close(lock_);
+}
 
 }  // namespace penstock

@@ -15,8 +15,8 @@ class RunFolderError : public std::runtime_error {
 /// `<run.folder>/<run.name>`: everything that a run writes lies in it. One job at a time may hold it.
 class RunFolder {
  public:
-  /// Creates what is missing and takes the lock. RunFolderError naming the path and, if another job holds the folder,
-  /// its host, process and start time.
+  /// Creates what is missing and takes the lock. RunFolderError naming the path and, if another job holds the
+  /// folder, its host, process and start time.
   explicit RunFolder(std::filesystem::path root);
   ~RunFolder();
   RunFolder(const RunFolder&) = delete;

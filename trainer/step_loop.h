@@ -17,7 +17,8 @@ struct StepLoop {
   /// In the order in which they wish and act.
   std::vector<Participant*> participants;
 
-  /// Runs steps [first, last). Returns the decision that ended the run; `finished` is set once step `last` is done.
+  /// Runs steps [first, last). Returns the decision that ended the run; `finished` is set once step `last` is
+  /// done.
   Decision run(int64_t first, int64_t last) const;
 };
 

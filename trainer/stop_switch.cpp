@@ -1,13 +1,12 @@
 #include "trainer/stop_switch.h"
 
-#include <signal.h>
-#include <unistd.h>
-
 #include <array>
 #include <cerrno>
 #include <system_error>
 
 #include <fmt/format.h>
+#include <signal.h>
+#include <unistd.h>
 
 #include "trainer/job/exit_code.h"
 
@@ -27,7 +26,9 @@ void on_stop(int signal) {
   stop_signal = signal;
 }
 
-void on_save(int /*signal*/) { save_signal = 1; }
+void on_save(int /*signal*/) {
+  save_signal = 1;
+}
 
 struct Handled {
   int signal;
@@ -69,7 +70,9 @@ StopSwitch::~StopSwitch() {
   for (const int signal : {SIGUSR1, SIGTERM, SIGINT, SIGHUP, SIGUSR2}) ::signal(signal, SIG_DFL);
 }
 
-bool StopSwitch::signalled() { return stop_signal != 0; }
+bool StopSwitch::signalled() {
+  return stop_signal != 0;
+}
 
 bool StopSwitch::take_file(const char* name) {
   std::error_code ignored;  // a control folder that vanished asks for nothing
@@ -91,8 +94,9 @@ Request StopSwitch::poll(std::chrono::duration<double> margin) {
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start_;
     if (elapsed + margin >= *max_wall_time_) {
       request.stop = true;
-      request.reason = fmt::format("run.max_wall_time of {} s ({:.0f} s used, a step and a save need {:.0f} s)",
-                                   max_wall_time_->count(), elapsed.count(), margin.count());
+      request.reason =
+          fmt::format("run.max_wall_time of {} s ({:.0f} s used, a step and a save need {:.0f} s)",
+                      max_wall_time_->count(), elapsed.count(), margin.count());
     }
   }
   if (take_file("stop")) {

@@ -12,13 +12,13 @@ struct Request {
   bool stop = false;      ///< save, then leave with ExitCode::stopped
   bool save = false;      ///< save and go on
   bool evaluate = false;  ///< evaluate and go on
-  std::string reason;     ///< "signal TERM", "control/stop", "run.max_wall_time 00:30:00"; empty: nothing asked
+  std::string reason;  ///< "signal TERM", "control/stop", "run.max_wall_time 00:30:00"; empty: nothing asked
 };
 
 /// Collects wishes to stop, save or evaluate: signals, files in the run's control folder, and the time limit.
 ///
-///   USR1, TERM, INT, HUP (no terminal)  stop       control/stop, control/save, control/eval  (removed once read)
-///   USR2                                save       max_wall_time: stop while there is time to save
+///   USR1, TERM, INT, HUP (no terminal)  stop       control/stop, control/save, control/eval  (removed once
+///   read) USR2                                save       max_wall_time: stop while there is time to save
 ///   second INT                          leaves at once with ExitCode::interrupted
 ///   PIPE, XFSZ                          ignored, so that a lost peer or a full disk is an error, not a death
 ///
@@ -34,7 +34,8 @@ class StopSwitch {
 
   /// Everything asked since the last call. `margin`: how long one more step and a save may take.
   Request poll(std::chrono::duration<double> margin);
-  /// Whether a signal asked to stop: for long phases that can be left early (evaluation, start-up). Keeps the request.
+  /// Whether a signal asked to stop: for long phases that can be left early (evaluation, start-up). Keeps the
+  /// request.
   static bool signalled();
 
  private:

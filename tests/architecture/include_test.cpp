@@ -24,7 +24,8 @@ struct Module {
 std::map<std::string, Module> read_graph() {
   std::ifstream in(std::string(PENSTOCK_BINARY_DIR) + "/module_graph.json");
   std::map<std::string, Module> graph;
-  for (const auto& [name, row] : nlohmann::json::parse(in).items()) {
+  const nlohmann::json rows = nlohmann::json::parse(in);  // named: items() would outlive a temporary
+  for (const auto& [name, row] : rows.items()) {
     graph[name] = {row.at("path"), row.at("depends")};
   }
   return graph;

@@ -1,0 +1,97 @@
+#include "trainer/stop_switch.h"
+
+#include <filesystem>
+#include <fstream>
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "trainer/job/exit_code.h"
+
+namespace penstock {
+namespace {
+
+using std::chrono::seconds;
+namespace fs = std::filesystem;
+
+struct StopSwitchTest : testing::Test {
+  fs::path control = fs::temp_directory_path() / ("penstock-stop-switch-" + std::to_string(getpid()));
+  StopSwitchTest() { fs::create_directories(control); }
+  ~StopSwitchTest() override { fs::remove_all(control); }
+  void touch(const char* name) const { std::ofstream(control / name).put('\n'); }
+};
+
+TEST_F(StopSwitchTest, NothingAsked) {
+  StopSwitch stop(control, seconds(1000));
+  const Request request = stop.poll(seconds(1));
+  EXPECT_FALSE(request.stop || request.save || request.evaluate);
+  EXPECT_TRUE(request.reason.empty());
+  EXPECT_FALSE(StopSwitch::signalled());
+}
+
+TEST_F(StopSwitchTest, SignalsStopOrSave) {
+  for (const int signal : {SIGUSR1, SIGTERM, SIGINT}) {
+    StopSwitch stop(control, std::nullopt);
+    ASSERT_EQ(raise(signal), 0);
+    EXPECT_TRUE(StopSwitch::signalled());
+    const Request request = stop.poll(seconds(0));
+    EXPECT_TRUE(request.stop) << signal;
+    EXPECT_EQ(request.reason, std::string("signal ") + sigabbrev_np(signal));
+  }
+  StopSwitch stop(control, std::nullopt);
+  ASSERT_EQ(raise(SIGUSR2), 0);
+  const Request first = stop.poll(seconds(0));
+  EXPECT_TRUE(first.save);
+  EXPECT_FALSE(first.stop);
+  EXPECT_FALSE(stop.poll(seconds(0)).save) << "a save is asked for once";
+}
+
+TEST_F(StopSwitchTest, BrokenPipesAndFileSizeLimitsDoNotKill) {
+  StopSwitch stop(control, std::nullopt);
+  ASSERT_EQ(raise(SIGPIPE), 0);
+  ASSERT_EQ(raise(SIGXFSZ), 0);
+  EXPECT_FALSE(stop.poll(seconds(0)).stop);
+}
+
+TEST_F(StopSwitchTest, ControlFilesAreReadOnce) {
+  StopSwitch stop(control, std::nullopt);
+  touch("save");
+  touch("eval");
+  const Request both = stop.poll(seconds(0));
+  EXPECT_TRUE(both.save && both.evaluate);
+  EXPECT_FALSE(both.stop);
+  EXPECT_FALSE(fs::exists(control / "save"));
+  EXPECT_FALSE(stop.poll(seconds(0)).save);
+  touch("stop");
+  const Request request = stop.poll(seconds(0));
+  EXPECT_TRUE(request.stop);
+  EXPECT_EQ(request.reason, "control/stop");
+}
+
+TEST_F(StopSwitchTest, LeavesTimeToSaveBeforeTheLimit) {
+  StopSwitch stop(control, seconds(100));
+  EXPECT_FALSE(stop.poll(seconds(90)).stop);
+  const Request request = stop.poll(seconds(101));
+  EXPECT_TRUE(request.stop);
+  EXPECT_NE(request.reason.find("max_wall_time"), std::string::npos);
+}
+
+TEST_F(StopSwitchTest, TheSecondInterruptLeavesAtOnce) {
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    StopSwitch stop(control, std::nullopt);
+    raise(SIGINT);
+    raise(SIGINT);
+    _exit(99);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), static_cast<int>(ExitCode::interrupted));
+}
+
+}  // namespace
+}  // namespace penstock
