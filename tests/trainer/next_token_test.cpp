@@ -1,0 +1,66 @@
+#include "trainer/next_token.h"
+
+#include <array>
+#include <cmath>
+#include <set>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace penstock {
+namespace {
+
+constexpr std::array<float, 5> kLogits{1.0F, 3.0F, 2.0F, -1.0F, 3.0F};
+
+TEST(NextToken, TemperatureZeroTakesTheFirstOfTheMostLikely) {
+  TokenChoice choice;
+  choice.temperature = 0;
+  EXPECT_EQ(next_token(kLogits, choice, 0, 0), 1);
+}
+
+TEST(NextToken, FrequenciesFollowTheSoftmax) {
+  TokenChoice choice;
+  choice.temperature = 2.0;
+  constexpr int draws = 40000;
+  std::vector<double> counts(kLogits.size());
+  for (uint64_t at = 0; at < draws; ++at)
+    counts[static_cast<size_t>(next_token(kLogits, choice, 7, at))] += 1;
+  double total = 0;
+  for (const float logit : kLogits) total += std::exp(logit / 2.0);
+  for (size_t token = 0; token < kLogits.size(); ++token) {
+    const double expected = std::exp(kLogits[token] / 2.0) / total;
+    EXPECT_NEAR(counts[token] / draws, expected, 4 * std::sqrt(expected / draws)) << token;
+  }
+}
+
+TEST(NextToken, CutsKeepOnlyTheLikely) {
+  std::set<int32_t> seen;
+  TokenChoice top_k;
+  top_k.top_k = 2;
+  for (uint64_t at = 0; at < 500; ++at) seen.insert(next_token(kLogits, top_k, 0, at));
+  EXPECT_EQ(seen, (std::set<int32_t>{1, 4}));
+  seen.clear();
+  TokenChoice top_p;
+  top_p.top_p = 0.85;  // 1 and 4 hold 0.79 together, 2 comes next
+  for (uint64_t at = 0; at < 500; ++at) seen.insert(next_token(kLogits, top_p, 0, at));
+  EXPECT_EQ(seen, (std::set<int32_t>{1, 2, 4}));
+  top_p.top_p = 1e-9;
+  EXPECT_EQ(next_token(kLogits, top_p, 0, 3), 1) << "at least one token is kept";
+}
+
+TEST(NextToken, IsAFunctionOfSeedTextAndPosition) {
+  const std::vector<float> flat(1000, 0.0F);
+  TokenChoice choice;
+  TokenChoice other = choice;
+  other.seed = 2;
+  EXPECT_EQ(next_token(flat, choice, 1, 2), next_token(flat, choice, 1, 2));
+  int equal = 0;
+  for (uint64_t at = 0; at < 100; ++at) {
+    equal += next_token(flat, choice, 1, at) == next_token(flat, other, 1, at);
+    equal += next_token(flat, choice, 1, at) == next_token(flat, choice, 2, at);
+  }
+  EXPECT_LT(equal, 5);
+}
+
+}  // namespace
+}  // namespace penstock
