@@ -10,26 +10,13 @@
 
 namespace penstock::cpu {
 
-CpuSignal::CpuSignal(std::string name, bool on_virtual_clock)
+SignalCounter::SignalCounter(std::string name, bool on_virtual_clock)
     : name_(std::move(name)), on_virtual_clock_(on_virtual_clock) {
   constexpr size_t first_writes = 1024;
   if (on_virtual_clock_) history_.reserve(first_writes);
 }
 
-CpuSignal& CpuSignal::of(Signal& signal) {
-  return const_cast<CpuSignal&>(of(std::as_const(signal)));
-}
-
-const CpuSignal& CpuSignal::of(const Signal& signal) {
-  if (typeid(signal) != typeid(CpuSignal)) {
-    throw UsageError(fmt::format(
-        "signal \"{}\" belongs to another kind of device; a CPU stream takes signals made by a CPU device",
-        signal.name()));
-  }
-  return static_cast<const CpuSignal&>(signal);
-}
-
-void CpuSignal::promise(uint64_t value) {
+void SignalCounter::promise(uint64_t value) {
   const std::lock_guard lock(mutex_);
   if (value <= promised_) {
     throw UsageError(
@@ -39,7 +26,7 @@ void CpuSignal::promise(uint64_t value) {
   promised_ = value;
 }
 
-void CpuSignal::write(uint64_t value, double seconds) {
+void SignalCounter::write(uint64_t value, double seconds) {
   {
     const std::lock_guard lock(mutex_);
     const uint64_t current = value_.load();
@@ -55,7 +42,7 @@ void CpuSignal::write(uint64_t value, double seconds) {
   written_.notify_all();
 }
 
-double CpuSignal::wait(uint64_t value) const {
+double SignalCounter::wait(uint64_t value) {
   written_.wait([&] { return value_.load() >= value; });
   if (!on_virtual_clock_ || value == 0) return 0;
   const std::lock_guard lock(mutex_);
@@ -63,6 +50,18 @@ double CpuSignal::wait(uint64_t value) const {
       std::lower_bound(history_.begin(), history_.end(), value,
                        [](const Write& write, uint64_t wanted) { return write.value < wanted; });
   return first->seconds;
+}
+
+CpuSignal::CpuSignal(std::string name, bool on_virtual_clock)
+    : counter_(std::make_shared<SignalCounter>(std::move(name), on_virtual_clock)) {}
+
+const std::shared_ptr<SignalCounter>& CpuSignal::counter_of(const Signal& signal) {
+  if (typeid(signal) != typeid(CpuSignal)) {
+    throw UsageError(fmt::format(
+        "signal \"{}\" belongs to another kind of device; a CPU stream takes signals made by a CPU device",
+        signal.name()));
+  }
+  return static_cast<const CpuSignal&>(signal).counter_;
 }
 
 }  // namespace penstock::cpu

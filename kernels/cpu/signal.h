@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -11,26 +12,23 @@
 
 namespace penstock::cpu {
 
-class CpuSignal final : public Signal {
+/// The counter behind a signal. Queued work shares it: a write that has just released the last waiter is
+/// still busy here when that waiter's host destroys the signal.
+class SignalCounter {
  public:
-  CpuSignal(std::string name, bool on_virtual_clock);
+  SignalCounter(std::string name, bool on_virtual_clock);
 
-  /// The CPU's own type; UsageError for another backend's signal.
-  static CpuSignal& of(Signal& signal);
-  static const CpuSignal& of(const Signal& signal);
-
-  const std::string& name() const override { return name_; }
-  uint64_t value() const override { return value_.load(); }
-
+  const std::string& name() const { return name_; }
   bool on_virtual_clock() const { return on_virtual_clock_; }
+  uint64_t value() const { return value_.load(); }
   /// Host side, when a write is queued: UsageError unless `value` is above every value queued before.
   void promise(uint64_t value);
   /// Stream side: the write, at `seconds` on the writing stream's clock. UsageError if a larger value was
   /// written first, by another stream that nothing orders after this one.
   void write(uint64_t value, double seconds);
-  /// Stream side: blocks until the signal is at least `value`; on a virtual clock returns the time of the
+  /// Stream side: blocks until the counter is at least `value`; on a virtual clock returns the time of the
   /// first write that made it so, else 0.
-  double wait(uint64_t value) const;
+  double wait(uint64_t value);
 
  private:
   struct Write {
@@ -38,15 +36,29 @@ class CpuSignal final : public Signal {
     double seconds;
   };
 
-  std::string name_;
-  bool on_virtual_clock_;
+  const std::string name_;
+  const bool on_virtual_clock_;
   std::atomic<uint64_t> value_{0};
-  mutable WaitPoint written_;
-  mutable std::mutex mutex_;
+  WaitPoint written_;
+  std::mutex mutex_;
   uint64_t promised_ = 0;
   /// Virtual clock only: every write, values and times rising; a wait may ask for any of them however late it
   /// comes.
   std::vector<Write> history_;
+};
+
+class CpuSignal final : public Signal {
+ public:
+  CpuSignal(std::string name, bool on_virtual_clock);
+
+  /// The counter of a CPU signal; UsageError for another backend's signal.
+  static const std::shared_ptr<SignalCounter>& counter_of(const Signal& signal);
+
+  const std::string& name() const override { return counter_->name(); }
+  uint64_t value() const override { return counter_->value(); }
+
+ private:
+  std::shared_ptr<SignalCounter> counter_;
 };
 
 }  // namespace penstock::cpu

@@ -97,26 +97,27 @@ void CpuStream::wait(const Event& event) {
 }
 
 void CpuStream::signal(Signal& signal, uint64_t value) {
-  CpuSignal& target = CpuSignal::of(signal);
-  check_clock("signal", target.name(), target.on_virtual_clock());
+  std::shared_ptr<SignalCounter> counter = CpuSignal::counter_of(signal);
+  check_clock("signal", counter->name(), counter->on_virtual_clock());
   Slot& slot = claim();
-  target.promise(value);
-  enqueue_ordering(slot, "write a signal",
-                   [&target, value](CpuStream& stream) { target.write(value, stream.now()); });
+  counter->promise(value);
+  enqueue_ordering(slot, "write a signal", [counter = std::move(counter), value](CpuStream& stream) {
+    counter->write(value, stream.now());
+  });
 }
 
 void CpuStream::wait(const Signal& signal, uint64_t value) {
-  const CpuSignal& source = CpuSignal::of(signal);
-  check_clock("signal", source.name(), source.on_virtual_clock());
-  if (mode_ == StreamMode::inline_now && source.value() < value) {
+  std::shared_ptr<SignalCounter> counter = CpuSignal::counter_of(signal);
+  check_clock("signal", counter->name(), counter->on_virtual_clock());
+  if (mode_ == StreamMode::inline_now && counter->value() < value) {
     throw UsageError(fmt::format(
         "rank {}, stream \"{}\": wait for signal \"{}\" to reach {}, but it stands at {} and streams run "
         "inline; write it first, or use queued streams",
-        rank_, name_, source.name(), value, source.value()));
+        rank_, name_, counter->name(), value, counter->value()));
   }
-  enqueue_ordering(claim(), "wait for a signal", [&source, value](CpuStream& stream) {
+  enqueue_ordering(claim(), "wait for a signal", [counter = std::move(counter), value](CpuStream& stream) {
     if (stream.failed_.load()) return;
-    stream.virtual_seconds_ = std::max(stream.virtual_seconds_, source.wait(value));
+    stream.virtual_seconds_ = std::max(stream.virtual_seconds_, counter->wait(value));
   });
 }
 
