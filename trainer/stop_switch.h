@@ -26,7 +26,7 @@ struct Request {
 class StopSwitch {
  public:
   /// Installs the handlers (once a process). `control` is polled for files; empty: no files.
-  /// DeviceError-free: throws std::system_error naming the signal if a handler cannot be installed.
+  /// Throws std::system_error naming the signal if a handler cannot be installed.
   StopSwitch(std::filesystem::path control, std::optional<std::chrono::seconds> max_wall_time);
   ~StopSwitch();
   StopSwitch(const StopSwitch&) = delete;

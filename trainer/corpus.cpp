@@ -1,0 +1,94 @@
+#include "trainer/corpus.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "data/data_error.h"
+#include "data/tokenizer_json.h"
+
+namespace penstock {
+namespace {
+
+data::SamplerOptions options_of(const Job& job) {
+  data::SamplerOptions options;
+  options.sequence_length = job.model.sequence_length;
+  options.vocabulary = job.model.vocab_size;
+  options.seed = job.run.seed;
+  return options;
+}
+
+}  // namespace
+
+HostMicroBatch::HostMicroBatch(int64_t sequences, int64_t sequence_length)
+    : tokens(static_cast<size_t>(sequences * sequence_length)),
+      targets(tokens.size()),
+      positions(tokens.size()),
+      starts(tokens.size()),
+      samples(static_cast<size_t>(sequences)) {}
+
+std::shared_ptr<const data::Tokenizer> Corpus::open_tokenizer(Job& job) {
+  if (job.data.tokenizer.empty()) return nullptr;
+  auto tokenizer = std::make_shared<const data::Tokenizer>(data::load_tokenizer(job.data.tokenizer));
+  if (job.model.vocab_size == 0) job.model.vocab_size = tokenizer->size();
+  if (job.model.vocab_size < tokenizer->size()) {
+    throw data::DataError(
+        fmt::format("{}: the tokenizer has {} tokens, but model.vocab_size is {}; leave model.vocab_size "
+                    "out to take the tokenizer's",
+                    job.data.tokenizer, tokenizer->size(), job.model.vocab_size));
+  }
+  return tokenizer;
+}
+
+Corpus::Corpus(const Job& job) : document_mask_(job.data.document_mask) {
+  data::SamplerOptions train = options_of(job);
+  const bool weighted = std::any_of(job.data.train.begin(), job.data.train.end(),
+                                    [](const DataSource& source) { return source.weight != 1.0; });
+  for (const DataSource& source : job.data.train) {
+    train.sources.push_back({source.path, weighted ? std::optional<double>(source.weight) : std::nullopt});
+  }
+  train_ = std::make_unique<data::Sampler>(std::move(train));
+  if (!job.data.validation.empty()) {
+    data::SamplerOptions validation = options_of(job);
+    validation.sources.push_back({job.data.validation, std::nullopt});
+    validation.shuffle = false;
+    validation_ = std::make_unique<data::Sampler>(std::move(validation));
+  }
+}
+
+void Corpus::read(const data::Sampler& sampler, uint64_t first, HostMicroBatch& batch) {
+  const size_t length = batch.tokens.size() / batch.samples.size();
+  for (size_t row = 0; row < batch.samples.size(); ++row) {
+    const auto part = [&](std::vector<int32_t>& values) {
+      return std::span(values).subspan(row * length, length);
+    };
+    const data::SampleBuffers buffers{part(batch.tokens), part(batch.targets), part(batch.positions),
+                                      part(batch.starts)};
+    const size_t documents = sampler.read(first + row, buffers);
+    batch.samples[row] = static_cast<int64_t>(first + row);
+    if (document_mask_) {
+      // The list is a prefix of the very buffer that takes the answer, so it is set aside first.
+      document_starts_.assign(buffers.document_starts.begin(),
+                              buffers.document_starts.begin() + static_cast<std::ptrdiff_t>(documents));
+      mask_documents(document_starts_, buffers.positions, buffers.document_starts, buffers.targets);
+    }
+  }
+}
+
+void mask_documents(std::span<const int32_t> document_starts, std::span<int32_t> positions,
+                    std::span<int32_t> starts, std::span<int32_t> targets) {
+  size_t next = 0;
+  int32_t start = 0;
+  for (size_t token = 0; token < positions.size(); ++token) {
+    const auto place = static_cast<int32_t>(token);
+    if (next < document_starts.size() && document_starts[next] == place) {
+      start = place;
+      ++next;
+      if (token > 0) targets[token - 1] = -1;
+    }
+    starts[token] = start;
+    positions[token] = place - start;
+  }
+}
+
+}  // namespace penstock

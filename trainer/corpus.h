@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "data/sampler.h"
+#include "data/tokenizer.h"
+#include "trainer/job/job.h"
+
+namespace penstock {
+
+/// A micro-batch in host memory: B sequences of T tokens, N = B·T, flattened.
+struct HostMicroBatch {
+  std::vector<int32_t> tokens;  ///< (N)
+  std::vector<int32_t>
+      targets;  ///< (N), −1 where the next token belongs to another document and that is masked
+  std::vector<int32_t> positions;  ///< (N)
+  std::vector<int32_t>
+      starts;  ///< (N) first visible token of the sequence; only filled with data.document_mask
+  std::vector<int64_t> samples;  ///< (B) global sample ids
+
+  HostMicroBatch(int64_t sequences, int64_t sequence_length);
+};
+
+/// The text side of a job: its tokenizer and its token files.
+class Corpus {
+ public:
+  /// Opens the tokenizer where the job names one, fills model.vocab_size from it where the job does not say,
+  /// and throws data::DataError for a vocabulary smaller than the tokenizer's. Null where the job names none.
+  static std::shared_ptr<const data::Tokenizer> open_tokenizer(Job& job);
+
+  /// Opens the token files. `job` is resolved: its vocab_size is known. Throws data::DataError.
+  explicit Corpus(const Job& job);
+
+  const data::Sampler& train() const { return *train_; }
+  /// Null where the job has no validation file.
+  const data::Sampler* validation() const { return validation_.get(); }
+
+  /// Fills `batch` with training samples first … first + B − 1.
+  void read_train(uint64_t first, HostMicroBatch& batch) { read(*train_, first, batch); }
+  void read_validation(uint64_t first, HostMicroBatch& batch) { read(*validation_, first, batch); }
+
+ private:
+  void read(const data::Sampler& sampler, uint64_t first, HostMicroBatch& batch);
+
+  bool document_mask_;
+  std::vector<int32_t> document_starts_;  // of one sequence
+  std::unique_ptr<data::Sampler> train_;
+  std::unique_ptr<data::Sampler> validation_;
+};
+
+/// Restarts positions and hides what lies before it at each document start (places ascending, within one
+/// sequence of positions.size() tokens). starts[t] = first token of t's document. The target of a document's
+/// last token, which belongs to the next document, becomes −1.
+void mask_documents(std::span<const int32_t> document_starts, std::span<int32_t> positions,
+                    std::span<int32_t> starts, std::span<int32_t> targets);
+
+}  // namespace penstock
