@@ -1,8 +1,5 @@
 #include "trainer/report/progress_bar.h"
 
-#include <sys/ioctl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -11,6 +8,8 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 namespace penstock::report {
 namespace {
@@ -28,7 +27,8 @@ bool is_set(const char* variable) {
 
 std::string with_separators(uint64_t number) {
   std::string digits = fmt::format("{}", number);
-  for (auto at = static_cast<int>(digits.size()) - 3; at > 0; at -= 3) digits.insert(static_cast<size_t>(at), ",");
+  for (auto at = static_cast<int>(digits.size()) - 3; at > 0; at -= 3)
+    digits.insert(static_cast<size_t>(at), 1, ',');
   return digits;
 }
 
@@ -47,7 +47,9 @@ ProgressTarget ProgressTarget::standard_error() {
 }
 
 std::string format_amount(uint64_t amount, ProgressUnit kind, const std::string& unit) {
-  if (kind == ProgressUnit::count) return with_separators(amount) + (unit.empty() ? "" : " " + unit);
+  if (kind == ProgressUnit::count) {
+    return fmt::format("{}{}{}", with_separators(amount), unit.empty() ? "" : " ", unit);
+  }
   static constexpr std::array<const char*, 6> prefixes{"k", "M", "G", "T", "P", "E"};
   if (amount < 1000) return fmt::format("{} {}", amount, unit);
   double value = static_cast<double>(amount) / 1000;
@@ -77,7 +79,8 @@ ProgressBar::~ProgressBar() {
 void ProgressBar::update(uint64_t done) {
   done_ = done;
   const Clock::time_point now = target_.now();
-  if (now - drawn_ < (target_.redraw ? Clock::duration(redraw_period) : Clock::duration(plain_period))) return;
+  if (now - drawn_ < (target_.redraw ? Clock::duration(redraw_period) : Clock::duration(plain_period)))
+    return;
   drawn_ = now;
   draw(false);
 }
@@ -113,18 +116,19 @@ std::string ProgressBar::line(bool last) const {
     const int width = std::min(room, widest_bar);
     const auto full = static_cast<int>(static_cast<double>(std::min(done_, *options_.total)) /
                                        static_cast<double>(*options_.total) * width);
-    text += "[" + std::string(static_cast<size_t>(full), '#') + std::string(static_cast<size_t>(width - full), ' ') + "] ";
+    text += fmt::format("[{:<{}}] ", std::string(static_cast<size_t>(full), '#'), width);
   }
   text += tail;
   if (target_.redraw && static_cast<int>(text.size()) >= target_.columns) {
-    text.resize(static_cast<size_t>(std::max(target_.columns - 1, 0)));  // a wrapped line could not be redrawn
+    text.resize(
+        static_cast<size_t>(std::max(target_.columns - 1, 0)));  // a wrapped line could not be redrawn
   }
   return text;
 }
 
 void ProgressBar::draw(bool last) {
   std::string text = line(last);
-  if (target_.redraw) text = "\r" + text + "\x1b[K";
+  if (target_.redraw) text = fmt::format("\r{}\x1b[K", text);
   if (last || !target_.redraw) text += "\n";
   line_open_ = target_.redraw && !last;
   std::fwrite(text.data(), 1, text.size(), target_.stream);

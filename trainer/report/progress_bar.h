@@ -13,26 +13,28 @@ namespace penstock::report {
 enum class ProgressUnit { bytes, count };
 
 struct ProgressOptions {
-  std::string label;              ///< "preparing"
-  std::string unit = "B";         ///< after the numbers: "B", "tokens"
+  std::string label;       ///< "preparing"
+  std::string unit = "B";  ///< after the numbers: "B", "tokens"
   ProgressUnit kind = ProgressUnit::bytes;
   std::optional<uint64_t> total;  ///< unknown: no share, no remaining time
 };
 
-/// Where a bar is drawn: on a terminal one line is redrawn, at most ten times a second, else (a file, a pipe, NO_COLOR
-/// set, TERM=dumb) a plain line appears every ten seconds and one at the end.
+/// Where a bar is drawn: on a terminal one line is redrawn, at most ten times a second, else (a file, a pipe,
+/// NO_COLOR set, TERM=dumb) a plain line appears every ten seconds and one at the end.
 struct ProgressTarget {
   std::FILE* stream = stderr;
   bool redraw = false;
   int columns = 80;
-  std::function<std::chrono::steady_clock::time_point()> now = [] { return std::chrono::steady_clock::now(); };
+  std::function<std::chrono::steady_clock::time_point()> now = [] {
+    return std::chrono::steady_clock::now();
+  };
 
   /// Standard error, as it is.
   static ProgressTarget standard_error();
 };
 
-/// A bar with share, rate and remaining time. What cannot be written (a closed terminal) is not an error: it must
-/// never stop the work it reports.
+/// A bar with share, rate and remaining time. What cannot be written (a closed terminal) is not an error: it
+/// must never stop the work it reports.
 class ProgressBar {
  public:
   explicit ProgressBar(ProgressOptions options, ProgressTarget target = ProgressTarget::standard_error());
