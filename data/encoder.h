@@ -1,0 +1,66 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "data/text_split.h"
+#include "data/tokenizer.h"
+
+namespace penstock::data {
+
+/// What the text of a special token means inside a text.
+enum class SpecialText {
+  plain,      ///< ordinary text: no document can end another one
+  recognised  ///< the special token
+};
+
+/// Text to tokens with a tokenizer; one per thread (scratch memory and a cache of chunks). `decode(encode(x))
+/// == x` for any bytes x; how bytes that are not UTF-8 are split stands at TextSplitter.
+class Encoder {
+ public:
+  /// `tokenizer` must outlive the encoder.
+  explicit Encoder(const Tokenizer& tokenizer);
+
+  /// Appends the tokens of `text` to `out`.
+  void encode(std::string_view text, std::vector<int32_t>& out, SpecialText special = SpecialText::plain);
+  std::vector<int32_t> encode(std::string_view text, SpecialText special = SpecialText::plain);
+
+ private:
+  struct Symbol {
+    int32_t token;
+    int32_t previous;  // place in symbols_, -1: none
+    int32_t next;
+  };
+  struct Candidate {
+    uint64_t order;  // rank in the high half, place of the left symbol in the low one: the smallest is merged
+                     // first
+    TokenPair pair;
+    int32_t merged;
+    bool operator>(const Candidate& other) const { return order > other.order; }
+  };
+  struct CachedRange {
+    uint32_t begin;
+    uint32_t count;
+  };
+  struct ChunkHash {
+    using is_transparent = void;
+    size_t operator()(std::string_view chunk) const;
+  };
+
+  void encode_plain(std::string_view text, std::vector<int32_t>& out);
+  void encode_chunk(std::string_view chunk, std::vector<int32_t>& out);
+  void merge_chunk(std::string_view chunk, std::vector<int32_t>& out);
+  void add_candidate(int32_t left);
+
+  const Tokenizer* tokenizer_;
+  TextSplitter splitter_;
+  std::vector<Symbol> symbols_;
+  std::vector<Candidate> heap_;
+  std::unordered_map<std::string, CachedRange, ChunkHash, std::equal_to<>> cache_;
+  std::vector<int32_t> cached_tokens_;
+};
+
+}  // namespace penstock::data

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace penstock::data {
+
+/// Writes a file so that a reader sees the old one or the complete new one, never a part: bytes go to
+/// `<path>.partial`, and commit() flushes, fsyncs, renames it to `path` and fsyncs the folder. Without
+/// commit() the destructor removes the partial file. A partial file that a killed process left behind is
+/// written over; one that another process is writing (it holds a lock) is refused. Errors are DataErrors with
+/// file, offset, errno's text.
+class FileWriter {
+ public:
+  explicit FileWriter(std::string path);
+  ~FileWriter();
+  FileWriter(const FileWriter&) = delete;
+  FileWriter& operator=(const FileWriter&) = delete;
+
+  /// Appends; small pieces are gathered to 1 MiB a system call. Short writes and EINTR are continued.
+  void write(const void* bytes, size_t size);
+  void write(std::string_view text) { write(text.data(), text.size()); }
+
+  /// Makes the file appear under its name, durably. Nothing may be written afterwards.
+  void commit();
+
+  const std::string& path() const { return path_; }
+  /// Bytes written so far, those still gathered included.
+  uint64_t offset() const { return flushed_ + buffer_.size(); }
+
+ private:
+  void open_locked();
+  void flush();
+  void write_fully(const std::byte* bytes, size_t size);
+  void discard() noexcept;
+
+  std::string path_;
+  std::string partial_;
+  int fd_ = -1;
+  uint64_t flushed_ = 0;
+  std::vector<std::byte> buffer_;
+};
+
+/// The whole of a small file in one call, with FileWriter's guarantees.
+void write_file(const std::string& path, std::string_view text);
+
+/// Makes renames and creations in `folder` survive a power failure.
+void sync_folder(const std::string& folder);
+
+/// rename(2), then sync_folder of the target's folder. Works for folders too.
+void rename_durably(const std::string& from, const std::string& to);
+
+}  // namespace penstock::data

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "data/token_index.h"
+
+namespace penstock::data {
+
+/// What `<file>.meta.toml` says about a token file `<file>`: enough to refuse a wrong one without reading it.
+struct SideCar {
+  TokenType type = TokenType::uint16;
+  uint64_t tokens = 0;
+  uint64_t documents = 0;
+  int64_t vocabulary = 0;              ///< of the tokenizer; 0: not known
+  std::string tokenizer;               ///< Tokenizer::fingerprint(); empty: not known
+  int64_t largest_token = -1;          ///< -1: no tokens
+  std::vector<uint64_t> block_hashes;  ///< XXH3 of each block of `hash_block_bytes`, the last may be shorter
+
+  bool operator==(const SideCar&) const = default;
+};
+
+inline constexpr uint64_t hash_block_bytes = uint64_t{64} << 20;
+
+std::string side_car_path(const std::string& token_file);
+
+/// Nothing when there is no such file. Throws DataError when it is malformed.
+std::optional<SideCar> read_side_car(const std::string& token_file);
+
+void write_side_car(const std::string& token_file, const SideCar& side_car);
+
+/// XXH3 over the block hashes: one value for the whole file.
+std::string content_fingerprint(const SideCar& side_car);
+
+}  // namespace penstock::data
