@@ -11,7 +11,8 @@
 
 namespace penstock {
 
-/// What a byte of device memory is for. Every arena belongs to one tag; `plan` and the run print the same table.
+/// What a byte of device memory is for. Every arena belongs to one tag; `plan` and the run print the same
+/// table.
 enum class ArenaTag : uint8_t { parameters, gradients, optimizer, activations, communication, workspace };
 inline constexpr int arena_tag_count = 6;
 std::string_view name_of(ArenaTag tag);
@@ -42,8 +43,8 @@ class Arena {
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
-  /// `bytes` rounded up to the alignment, uninitialised. DeviceError with the table of all allocations if they do not
-  /// fit, naming what was asked for and what is left.
+  /// `bytes` rounded up to the alignment, uninitialised. DeviceError with the table of all allocations if
+  /// they do not fit, naming what was asked for and what is left.
   void* allocate(std::string_view name, size_t bytes);
   Tensor allocate(std::string_view name, DType dtype, Shape shape);
   /// Forgets every allocation; the memory stays.

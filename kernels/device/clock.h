@@ -6,14 +6,16 @@ namespace penstock {
 
 /// What time it is for the streams of a device.
 ///
-/// Under the real clock a task takes as long as it takes. Under the virtual one a task ends at its start plus its
-/// stated cost, an event carries the time at which it was recorded, and a wait takes the maximum; nothing sleeps, and
-/// the result is exact whatever the threads do. Only the clock is replaced, never executor or messages.
+/// Under the real clock a task takes as long as it takes. Under the virtual one a task ends at its start plus
+/// its stated cost, an event carries the time at which it was recorded, and a wait takes the maximum; nothing
+/// sleeps, and the result is exact whatever the threads do. Only the clock is replaced, never executor or
+/// messages.
 class Clock {
  public:
   virtual ~Clock() = default;
   virtual bool is_virtual() const = 0;
-  /// Seconds since the clock was made (real). UsageError for a virtual clock, whose time belongs to each stream.
+  /// Seconds since the clock was made (real). UsageError for a virtual clock, whose time belongs to each
+  /// stream.
   virtual double now() const = 0;
 };
 

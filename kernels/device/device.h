@@ -17,18 +17,19 @@ namespace penstock {
 enum class DeviceKind : uint8_t { cpu, cuda };
 
 /// How streams run their work.
-/// queued: a worker thread each (CUDA: streams). inline_now: at enqueue, in the calling thread (debugging; no signals
-/// may be waited for before they are written). shuffled: as queued, with random delays within the legal order (tests).
+/// queued: a worker thread each (CUDA: streams). inline_now: at enqueue, in the calling thread (debugging; no
+/// signals may be waited for before they are written). shuffled: as queued, with random delays within the
+/// legal order (tests).
 enum class StreamMode : uint8_t { queued, inline_now, shuffled };
 
 struct DeviceOptions {
-  int rank = 0;                               ///< named in every error
-  int index = 0;                              ///< which device of its kind
-  int threads = 1;                            ///< CPU: compute threads of a compute stream
+  int rank = 0;     ///< named in every error
+  int index = 0;    ///< which device of its kind
+  int threads = 1;  ///< CPU: compute threads of a compute stream
   StreamMode mode = StreamMode::queued;
-  uint64_t shuffle_seed = 1;                  ///< shuffled: the delays
-  bool strict_events = false;                 ///< waiting for an event never recorded is an error
-  std::shared_ptr<Clock> clock;               ///< real when absent
+  uint64_t shuffle_seed = 1;     ///< shuffled: the delays
+  bool strict_events = false;    ///< waiting for an event never recorded is an error
+  std::shared_ptr<Clock> clock;  ///< real when absent
 };
 
 /// Whether a stream computes (owns `threads` compute threads) or only moves data and waits (owns none).
@@ -43,7 +44,8 @@ class Device {
   /// "AMD EPYC … (2 threads)".
   virtual std::string description() const = 0;
 
-  /// Reserves and touches `capacity` bytes. One arena a tag: DeviceError if the tag has one, or memory is short.
+  /// Reserves and touches `capacity` bytes. One arena a tag: DeviceError if the tag has one, or memory is
+  /// short.
   virtual Arena& create_arena(ArenaTag tag, size_t capacity) = 0;
   /// UsageError if the tag has no arena.
   virtual Arena& arena(ArenaTag tag) = 0;

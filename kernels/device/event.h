@@ -5,9 +5,11 @@
 namespace penstock {
 
 /// A point in a stream's work, with CUDA's exact semantics:
-/// - Stream::record captures the work enqueued on that stream so far; recording again replaces what was captured, and
+/// - Stream::record captures the work enqueued on that stream so far; recording again replaces what was
+/// captured, and
 ///   a wait that was enqueued earlier still waits for what it captured.
-/// - Stream::wait captures the most recent record at the time of the call. An event that was never recorded counts as
+/// - Stream::wait captures the most recent record at the time of the call. An event that was never recorded
+/// counts as
 ///   complete; in test modes (DeviceOptions::strict_events) waiting for one is a UsageError.
 /// - destroying an event with work pending is allowed.
 class Event {

@@ -5,8 +5,9 @@
 
 namespace penstock {
 
-/// A monotone counter, written and waited for on streams, that orders work between ranks of one process. Unlike an
-/// event it may be waited for before it is written (CUDA: stream memory operations). Outlives all work that names it.
+/// A monotone counter, written and waited for on streams, that orders work between ranks of one process.
+/// Unlike an event it may be waited for before it is written (CUDA: stream memory operations). Outlives all
+/// work that names it.
 class Signal {
  public:
   virtual ~Signal() = default;

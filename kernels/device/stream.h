@@ -10,11 +10,12 @@
 
 namespace penstock {
 
-/// An in-order queue of device work. Calls return as soon as the work is queued; kernels take a Stream& first.
+/// An in-order queue of device work. Calls return as soon as the work is queued; kernels take a Stream&
+/// first.
 ///
-/// The first exception thrown by queued work is kept, the work behind it is dropped (events and signals of dropped
-/// work still complete, so that nobody hangs), and the exception surfaces once, as a DeviceError that names the task,
-/// the stream and the rank, at the next enqueue or synchronize.
+/// The first exception thrown by queued work is kept, the work behind it is dropped (events and signals of
+/// dropped work still complete, so that nobody hangs), and the exception surfaces once, as a DeviceError that
+/// names the task, the stream and the rank, at the next enqueue or synchronize.
 class Stream {
  public:
   virtual ~Stream() = default;
@@ -22,7 +23,8 @@ class Stream {
 
   virtual void record(Event& event) = 0;
   virtual void wait(const Event& event) = 0;
-  /// Writes `value` when the work queued so far is done. UsageError if it is not above the last value written.
+  /// Writes `value` when the work queued so far is done. UsageError if it is not above the last value
+  /// written.
   virtual void signal(Signal& signal, uint64_t value) = 0;
   /// Work queued after this starts once the signal is at least `value`.
   virtual void wait(const Signal& signal, uint64_t value) = 0;
@@ -30,10 +32,12 @@ class Stream {
   /// dst and src: device or pinned host memory of this device, not overlapping.
   virtual void copy(void* dst, const void* src, size_t bytes) = 0;
   virtual void fill_zero(void* dst, size_t bytes) = 0;
-  /// Runs `task` on a host thread in stream order (CUDA: a host function, so it must not call the device). `name` must
-  /// outlive the work (a literal). `cost` is its duration in seconds on a virtual clock. May allocate: not for kernels.
+  /// Runs `task` on a host thread in stream order (CUDA: a host function, so it must not call the device).
+  /// `name` must outlive the work (a literal). `cost` is its duration in seconds on a virtual clock. May
+  /// allocate: not for kernels.
   virtual void host_task(const char* name, double cost, std::function<void()> task) = 0;
-  /// Writes the stream's time (seconds on its clock) to *seconds, in stream order. *seconds outlives the work.
+  /// Writes the stream's time (seconds on its clock) to *seconds, in stream order. *seconds outlives the
+  /// work.
   virtual void stamp(double* seconds) = 0;
 
   /// Blocks until everything queued is done. Never called inside a step.

@@ -8,7 +8,8 @@ namespace penstock {
 
 Shape::Shape(std::initializer_list<int64_t> extents) {
   if (extents.size() > extent.size()) {
-    throw UsageError(fmt::format("a shape has at most {} extents, {} were given", extent.size(), extents.size()));
+    throw UsageError(
+        fmt::format("a shape has at most {} extents, {} were given", extent.size(), extents.size()));
   }
   for (const int64_t value : extents) extent[static_cast<size_t>(rank++)] = value;
 }
@@ -27,14 +28,16 @@ std::string to_string(const Shape& shape) {
 
 Tensor Tensor::view(Shape extents) const {
   if (extents.elements() != elements()) {
-    throw UsageError(fmt::format("cannot view a tensor of shape {} as {}", to_string(shape), to_string(extents)));
+    throw UsageError(
+        fmt::format("cannot view a tensor of shape {} as {}", to_string(shape), to_string(extents)));
   }
   return {data, dtype, extents};
 }
 
 Tensor Tensor::rows(int64_t begin, int64_t count) const {
   if (shape.rank == 0 || begin < 0 || count < 0 || begin + count > shape[0]) {
-    throw UsageError(fmt::format("rows {} to {} lie outside shape {}", begin, begin + count, to_string(shape)));
+    throw UsageError(
+        fmt::format("rows {} to {} lie outside shape {}", begin, begin + count, to_string(shape)));
   }
   Tensor part = *this;
   part.shape.extent[0] = count;

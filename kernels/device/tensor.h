@@ -26,8 +26,8 @@ struct Shape {
 /// "(256, 768)".
 std::string to_string(const Shape& shape);
 
-/// A non-owning, contiguous view of device memory. No strides, no broadcasting, no autograd; copying it copies the
-/// view. A default-constructed tensor is absent: `if (tensor)` asks.
+/// A non-owning, contiguous view of device memory. No strides, no broadcasting, no autograd; copying it
+/// copies the view. A default-constructed tensor is absent: `if (tensor)` asks.
 struct Tensor {
   void* data = nullptr;
   Shape shape;

@@ -1,7 +1,6 @@
-// The layers are a DAG: an #include may only cross from a module to one that it depends on (module_graph.json, which
-// the build itself writes), and a backend's #ifdef may stand only in that backend's folder.
-#include <gtest/gtest.h>
-
+// The layers are a DAG: an #include may only cross from a module to one that it depends on
+// (module_graph.json, which the build itself writes), and a backend's #ifdef may stand only in that backend's
+// folder.
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -10,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 namespace {
@@ -65,7 +65,8 @@ bool is_source(const fs::path& path) {
 std::vector<std::string> complaints(const std::map<std::string, Module>& graph, const std::string& file,
                                     std::istream& text) {
   static const std::regex include(R"(^\s*#\s*include\s*"([^"]+)\")");
-  static const std::regex backend(R"(^\s*#\s*(if|ifdef|ifndef|elif)\b.*\b(\w*CUDA\w*|__NVCC__|\w*NCCL\w*)\b)");
+  static const std::regex backend(
+      R"(^\s*#\s*(if|ifdef|ifndef|elif)\b.*\b(\w*CUDA\w*|__NVCC__|\w*NCCL\w*)\b)");
   std::vector<std::string> found;
   const std::string owner = module_of(graph, file);
   const std::set<std::string> allowed = owner.empty() ? std::set<std::string>{} : closure(graph, owner);
@@ -78,7 +79,8 @@ std::vector<std::string> complaints(const std::map<std::string, Module>& graph, 
       if (owner.empty()) {
         found.push_back(place + "the file belongs to no module");
       } else if (target.empty()) {
-        found.push_back(place + "\"" + match[1].str() + "\" is in no module (write paths from the source root)");
+        found.push_back(place + "\"" + match[1].str() +
+                        "\" is in no module (write paths from the source root)");
       } else if (allowed.count(target) == 0) {
         found.push_back(place + "module " + owner + " does not depend on " + target);
       }
@@ -113,7 +115,8 @@ TEST(Includes, TheGraphHasNoCycle) {
   const auto graph = read_graph();
   for (const auto& [name, module] : graph) {
     for (const std::string& dependency : module.depends) {
-      EXPECT_EQ(closure(graph, dependency).count(name), 0u) << name << " and " << dependency << " form a cycle";
+      EXPECT_EQ(closure(graph, dependency).count(name), 0u)
+          << name << " and " << dependency << " form a cycle";
     }
   }
 }
