@@ -1,0 +1,28 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include "kernels/math/math.h"
+#include "model/rank_config.h"
+
+namespace penstock::model {
+
+/// The plans of every matmul and attention of a rank, made once: layers share shapes, so they share plans.
+/// Absent where no unit of the rank needs one.
+struct CallSites {
+  std::unique_ptr<math::Linear> qkv;
+  std::unique_ptr<math::Linear> attention_out;
+  std::unique_ptr<math::Linear> up;  ///< GPT-2: up; Llama: gate and up in one
+  std::unique_ptr<math::Linear> down;
+  std::unique_ptr<math::AttentionPlan> attention;
+  std::unique_ptr<math::HeadPlan> head;
+
+  /// Of the plan that needs most: they run one after another on one stream.
+  size_t workspace_bytes() const;
+};
+
+/// UsageError with the reason where the implementation does not support a shape or dtype.
+CallSites make_call_sites(math::Math& math, const RankConfig& config);
+
+}  // namespace penstock::model

@@ -1,0 +1,152 @@
+#include "model/memory_plan.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "kernels/math/reduce.h"
+#include "kernels/math/step_scalars.h"
+#include "model/boundary.h"
+#include "model/slot.h"
+#include "model/unit_id.h"
+
+namespace penstock::model {
+
+void MemoryPlan::add(ArenaTag tag, std::string name, size_t bytes) {
+  if (bytes > 0) allocations.push_back({tag, std::move(name), aligned(bytes)});
+}
+
+size_t MemoryPlan::bytes(ArenaTag tag) const {
+  size_t sum = 0;
+  for (const PlannedAllocation& piece : allocations) sum += piece.tag == tag ? piece.bytes : 0;
+  return sum;
+}
+
+size_t MemoryPlan::bytes() const {
+  size_t sum = 0;
+  for (const PlannedAllocation& piece : allocations) sum += piece.bytes;
+  return sum;
+}
+
+std::string MemoryPlan::table() const {
+  std::string text;
+  for (int index = 0; index < arena_tag_count; ++index) {
+    const auto tag = static_cast<ArenaTag>(index);
+    if (bytes(tag) == 0) continue;
+    text += fmt::format("{:>16} {}\n", bytes(tag), name_of(tag));
+    for (const PlannedAllocation& piece : allocations) {
+      if (piece.tag == tag) text += fmt::format("{:>16}   {}\n", piece.bytes, piece.name);
+    }
+  }
+  return text;
+}
+
+UnitBuffers unit_buffers(const std::vector<ParameterSpec>& specs, DType compute, bool shares_tied_weight) {
+  UnitBuffers buffers;
+  const auto place = [](bool there, size_t& end, int64_t elements, DType dtype) {
+    if (!there) return UnitBuffers::npos;
+    const size_t at = end;
+    end += aligned(static_cast<size_t>(elements) * size_of(dtype));
+    return at;
+  };
+  for (const ParameterSpec& spec : specs) {
+    const bool owned = !(spec.tied && shares_tied_weight);
+    const int64_t elements = spec.slice.elements();
+    const bool copied = owned && spec.compute_copy && compute != DType::fp32;
+    buffers.full.push_back(place(owned, buffers.full_bytes, elements, DType::fp32));
+    buffers.copy.push_back(place(copied, buffers.copy_bytes, elements, compute));
+    buffers.gradient.push_back(place(true, buffers.gradient_bytes, elements, DType::fp32));
+  }
+  return buffers;
+}
+
+std::string unit_piece(const ModelSection& model, int unit, std::string_view piece) {
+  return fmt::format("{}.{}", name_of(unit_at(model, unit)), piece);
+}
+
+std::string stage_piece(size_t stage, std::string_view piece) {
+  return fmt::format("stage{}.{}", stage, piece);
+}
+
+namespace {
+
+void plan_parameters(const RankConfig& config, int unit, MemoryPlan& plan) {
+  const UnitBuffers buffers = unit_buffers(unit_parameters(config.model, unit_at(config.model, unit)),
+                                           config.compute, shares_tied_weight(config));
+  const auto name = [&](std::string_view piece) { return unit_piece(config.model, unit, piece); };
+  plan.add(ArenaTag::parameters, name("master"), buffers.full_bytes);
+  plan.add(ArenaTag::parameters, name("compute"), buffers.copy_bytes);
+  plan.add(ArenaTag::gradients, name("gradient"), buffers.gradient_bytes);
+  plan.add(ArenaTag::optimizer, name("moment1"), buffers.full_bytes);
+  plan.add(ArenaTag::optimizer, name("moment2"), buffers.full_bytes);
+}
+
+// Adds a unit's slots; returns what it needs of the shared transient memory.
+size_t plan_slots(const RankConfig& config, const StageConfig& stage, int unit, MemoryPlan& plan) {
+  const RecomputeMode mode = stage.recompute.empty()
+                                 ? RecomputeMode::none
+                                 : stage.recompute[static_cast<size_t>(unit - stage.begin)];
+  const SlotLayout layout(
+      slot_tensors(config.model, unit_at(config.model, unit), config.compute, config.shape(), mode));
+  const auto add = [&](Pool pool, int slots) {
+    plan.add(ArenaTag::activations, unit_piece(config.model, unit, name_of(pool)),
+             layout.bytes(pool) * static_cast<size_t>(slots));
+  };
+  add(Pool::forward, stage.forward_slots);
+  add(Pool::kept, stage.kept_slots);
+  add(Pool::weight, stage.weight_slots);
+  return layout.bytes(Pool::transient);
+}
+
+}  // namespace
+
+MemoryPlan plan_memory(const RankConfig& config, const CallSites& sites) {
+  check(config);
+  MemoryPlan plan;
+  const int last = unit_count(config.model) - 1;
+  size_t transients = 0;
+  size_t boundary_bytes = 0;
+  for (const BoundaryTensor& tensor : boundary(config)) {
+    boundary_bytes += aligned(static_cast<size_t>(tensor.shape.elements()) * size_of(tensor.dtype));
+  }
+  for (size_t index = 0; index < config.stages.size(); ++index) {
+    const StageConfig& stage = config.stages[index];
+    for (int unit = stage.begin; unit < stage.end; ++unit) {
+      plan_parameters(config, unit, plan);
+      transients = std::max(transients, plan_slots(config, stage, unit, plan));
+    }
+    plan.add(ArenaTag::activations, stage_piece(index, "side_band"),
+             side_band_bytes(config, stage) * static_cast<size_t>(stage.forward_slots));
+    const size_t buffers = boundary_bytes * static_cast<size_t>(stage.boundary_buffers);
+    if (stage.end <= last) plan.add(ArenaTag::communication, stage_piece(index, "output"), buffers);
+    if (stage.begin > 0) plan.add(ArenaTag::communication, stage_piece(index, "d_input"), buffers);
+  }
+  int64_t largest = 0;
+  size_t parameters = 0;
+  for (const ParameterSpec& spec : model_parameters(config.model)) {
+    largest = std::max(largest, spec.shape.elements());
+    ++parameters;
+    if (exchanges_tied_gradient(config) && spec.name == "embedding.token.weight") {
+      plan.add(ArenaTag::communication, "tied.received_gradient",
+               static_cast<size_t>(spec.slice.elements()) * size_of(DType::fp32));
+    }
+  }
+  plan.add(ArenaTag::workspace, "transients", transients);
+  plan.add(ArenaTag::workspace, "plans", sites.workspace_bytes());
+  if (config.model.family == Family::llama && sites.attention) {
+    plan.add(
+        ArenaTag::workspace, "rope_table",
+        static_cast<size_t>(config.model.sequence_length * config.model.head_dim) * size_of(DType::fp32));
+  }
+  plan.add(ArenaTag::workspace, "step_scalars", sizeof(math::StepScalars));
+  plan.add(ArenaTag::workspace, "losses",
+           static_cast<size_t>(config.micro_batches * loss_terms) * size_of(DType::fp64));
+  plan.add(ArenaTag::workspace, "optimizer.blocks",
+           static_cast<size_t>(math::norm_blocks(largest)) * size_of(DType::fp64));
+  plan.add(ArenaTag::workspace, "optimizer.sums", parameters * size_of(DType::fp64));
+  plan.add(ArenaTag::workspace, "diagnosis.count", size_of(DType::i64));
+  return plan;
+}
+
+}  // namespace penstock::model

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kernels/device/arena.h"
+#include "model/call_sites.h"
+#include "model/parameter.h"
+#include "model/rank_config.h"
+
+namespace penstock::model {
+
+struct PlannedAllocation {
+  ArenaTag tag = ArenaTag::workspace;
+  std::string name;
+  size_t bytes = 0;  ///< a multiple of alignment_bytes
+};
+
+/// Every named piece of device memory of a rank, before the rank exists (contract C3).
+struct MemoryPlan {
+  std::vector<PlannedAllocation> allocations;
+
+  /// Adds a piece, rounded up; nothing for 0 bytes.
+  void add(ArenaTag tag, std::string name, size_t bytes);
+  size_t bytes(ArenaTag tag) const;
+  size_t bytes() const;
+  /// One line an allocation under one line an arena: bytes, name.
+  std::string table() const;
+};
+
+/// How a unit's flat buffers are laid out: offsets in bytes, each parameter at a multiple of alignment_bytes.
+/// A tied weight that the rank shares has a gradient here and nothing else.
+struct UnitBuffers {
+  std::vector<size_t> full;  ///< in master, moment1 and moment2; npos: not there
+  std::vector<size_t> copy;  ///< in the compute copy; npos: not there
+  std::vector<size_t> gradient;
+  size_t full_bytes = 0;
+  size_t copy_bytes = 0;
+  size_t gradient_bytes = 0;
+  static constexpr size_t npos = static_cast<size_t>(-1);
+};
+UnitBuffers unit_buffers(const std::vector<ParameterSpec>& specs, DType compute, bool shares_tied_weight);
+
+/// What a stage's and a unit's pieces are called: "embedding.master", "attention_3.kept", "stage0.output".
+std::string unit_piece(const ModelSection& model, int unit, std::string_view piece);
+std::string stage_piece(size_t stage, std::string_view piece);
+
+/// Columns of the loss buffer: the head's, and those of units with terms of their own (none yet).
+inline constexpr int64_t loss_terms = 1;
+
+/// The plan of a rank: a pure function of the configuration and the call sites' workspace.
+MemoryPlan plan_memory(const RankConfig& config, const CallSites& sites);
+
+}  // namespace penstock::model

@@ -1,0 +1,74 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "kernels/device/device.h"
+#include "kernels/math/math.h"
+#include "model/parameter_store.h"
+#include "model/planned_memory.h"
+
+namespace penstock::model {
+
+/// What a step is told by its host.
+struct StepInputs {
+  uint64_t step = 0;  ///< optimizer steps completed before this one
+  double learning_rate = 0;
+  int64_t target_tokens = 1;  ///< of the whole step, over all replicas
+};
+
+/// The end of a step on one rank: tied gradients added, global norm, clipping, AdamW. Calls only enqueue; the
+/// host never learns the norm before the update is queued.
+///
+/// With several ranks the parts are called one by one: after the exchange of the tied gradients add_tied();
+/// squares() fills this rank's entries of sums(), the others arrive from their owners; then norm(), update().
+class OptimizerStep {
+ public:
+  OptimizerStep(PlannedMemory& memory, math::Math& math, const RankConfig& config,
+                ParameterStore& parameters);
+
+  const math::StepScalars* scalars() const { return scalars_.as<math::StepScalars>(); }
+
+  /// Writes the step's scalars to the device and zeroes the gradients.
+  void begin(Stream& stream, const StepInputs& inputs);
+
+  /// The gradient of the tied weight = the head's accumulator + the embedding's (contract C1 c), once a step.
+  /// Where they are on two ranks, the other's lies in received_tied_gradient().
+  void add_tied(Stream& stream);
+  /// fp32 (V,C); absent unless the tied weight's other copy is on another rank.
+  Tensor received_tied_gradient() const { return received_tied_; }
+  /// The tied accumulator that this rank sends to the other; absent unless it exchanges.
+  Tensor sent_tied_gradient() const;
+
+  /// Sums of squares of this rank's gradients, each at its parameter's place in model order. A tied weight
+  /// counts once, at the embedding's rank.
+  void squares(Stream& stream);
+  /// fp64 (parameters of the model); 0 where this rank does not own the parameter.
+  Tensor sums() const { return sums_; }
+  void norm(Stream& stream);
+  void update(Stream& stream);
+
+  /// The whole of it, for a rank that has the model to itself.
+  void finish(Stream& stream);
+
+ private:
+  struct Upload {
+    math::StepScalars scalars;
+    std::unique_ptr<Event> done;
+    bool used = false;
+  };
+
+  math::Math& math_;
+  OptimizerSection section_;
+  ParameterStore& parameters_;
+  Tensor scalars_;  // u8
+  Tensor blocks_;   // fp64
+  Tensor sums_;     // fp64
+  Tensor received_tied_;
+  // The host may be a step ahead of the device: two copies, each written again once it was read.
+  std::array<Upload, 2> uploads_;
+};
+
+}  // namespace penstock::model

@@ -1,0 +1,116 @@
+#include "model/parameter_store.h"
+
+#include <algorithm>
+#include <thread>
+
+#include <fmt/format.h>
+
+#include "kernels/device/error.h"
+#include "model/initialise.h"
+#include "model/unit_id.h"
+
+namespace penstock::model {
+
+ParameterStore::ParameterStore(PlannedMemory& memory, const RankConfig& config)
+    : threads_(memory.device().options().threads) {
+  int64_t index = 0;
+  for (int unit = 0; unit < unit_count(config.model); ++unit) {
+    if (has_unit(config, unit)) add_unit(memory, config, unit, index);
+    for (const ParameterSpec& spec : unit_parameters(config.model, unit_at(config.model, unit))) {
+      index += spec.tied ? 0 : 1;
+    }
+  }
+}
+
+void ParameterStore::add_unit(PlannedMemory& memory, const RankConfig& config, int unit,
+                              int64_t first_index) {
+  const auto specs = unit_parameters(config.model, unit_at(config.model, unit));
+  const UnitBuffers layout = unit_buffers(specs, config.compute, shares_tied_weight(config));
+  const auto claim = [&](ArenaTag tag, std::string_view piece, size_t bytes) {
+    return Buffer{memory.claim(tag, unit_piece(config.model, unit, piece), bytes), bytes};
+  };
+  const Buffer master = claim(ArenaTag::parameters, "master", layout.full_bytes);
+  const Buffer copy = claim(ArenaTag::parameters, "compute", layout.copy_bytes);
+  const Buffer gradient = claim(ArenaTag::gradients, "gradient", layout.gradient_bytes);
+  const Buffer moment1 = claim(ArenaTag::optimizer, "moment1", layout.full_bytes);
+  const Buffer moment2 = claim(ArenaTag::optimizer, "moment2", layout.full_bytes);
+  gradients_.push_back(gradient);
+  for (const Buffer& buffer : {master, copy, moment1, moment2}) {
+    if (buffer.bytes > 0) others_.push_back(buffer);
+  }
+  for (size_t i = 0; i < specs.size(); ++i) {
+    const ParameterSpec& spec = specs[i];
+    const auto view = [&](const Buffer& buffer, size_t offset, DType dtype) {
+      return offset == UnitBuffers::npos
+                 ? Tensor()
+                 : Tensor(static_cast<char*>(buffer.memory) + offset, dtype, spec.shape);
+    };
+    Parameter parameter;
+    parameter.spec = spec;
+    parameter.unit = unit;
+    parameter.index = spec.tied ? 0 : first_index++;
+    parameter.gradient = view(gradient, layout.gradient[i], DType::fp32);
+    parameter.shared = layout.full[i] == UnitBuffers::npos;
+    if (parameter.shared) {
+      const Parameter& owner = at(tied_embedding_);
+      parameter.master = owner.master;
+      parameter.compute = owner.compute;
+      parameter.moment1 = owner.moment1;
+      parameter.moment2 = owner.moment2;
+    } else {
+      parameter.master = view(master, layout.full[i], DType::fp32);
+      const Tensor copied = view(copy, layout.copy[i], config.compute);
+      parameter.compute = copied ? copied : parameter.master;
+      parameter.moment1 = view(moment1, layout.full[i], DType::fp32);
+      parameter.moment2 = view(moment2, layout.full[i], DType::fp32);
+    }
+    const auto place = static_cast<int64_t>(parameters_.size());
+    if (spec.tied) tied_head_ = place;
+    if (config.model.tie_embeddings && !spec.tied && spec.vocab_rows >= 0) tied_embedding_ = place;
+    parameters_.push_back(std::move(parameter));
+  }
+}
+
+const Parameter& ParameterStore::find(int unit, std::string_view name) const {
+  for (const Parameter& parameter : parameters_) {
+    if (parameter.unit == unit && parameter.spec.name == name) return parameter;
+  }
+  throw UsageError(fmt::format("unit {} has no parameter \"{}\" on this rank", unit, name));
+}
+
+void ParameterStore::initialise(Stream& stream, math::Math& math, uint64_t seed) {
+  for (const Buffer& buffer : others_) stream.fill_zero(buffer.memory, buffer.bytes);
+  zero_gradients(stream);
+  std::vector<float> values;
+  for (const Parameter& parameter : parameters_) {
+    if (parameter.shared) continue;
+    const int64_t elements = parameter.spec.slice.elements();
+    values.resize(static_cast<size_t>(elements));
+    const int64_t share = (elements + threads_ - 1) / threads_;
+    std::vector<std::thread> helpers;
+    for (int64_t begin = share; begin < elements; begin += share) {
+      helpers.emplace_back([&, begin] {
+        initial_values(parameter.spec, seed, begin, std::min(begin + share, elements), values.data() + begin);
+      });
+    }
+    initial_values(parameter.spec, seed, 0, std::min(share, elements), values.data());
+    for (std::thread& helper : helpers) helper.join();
+    stream.copy(parameter.master.data, values.data(), parameter.master.bytes());
+    stream.synchronize();
+  }
+  refresh_compute(stream, math);
+  stream.synchronize();
+}
+
+void ParameterStore::refresh_compute(Stream& stream, math::Math& math) {
+  for (const Parameter& parameter : parameters_) {
+    if (parameter.shared || parameter.compute.data == parameter.master.data) continue;
+    math.pointwise->convert(stream, parameter.master, parameter.compute);
+  }
+}
+
+void ParameterStore::zero_gradients(Stream& stream) {
+  for (const Buffer& buffer : gradients_) stream.fill_zero(buffer.memory, buffer.bytes);
+}
+
+}  // namespace penstock::model

@@ -1,0 +1,70 @@
+#include "model/rank_config.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "kernels/device/error.h"
+#include "model/unit_id.h"
+
+namespace penstock::model {
+
+DType compute_dtype(Precision precision) {
+  switch (precision) {
+    case Precision::fp32:
+      return DType::fp32;
+    case Precision::bf16:
+      return DType::bf16;
+    case Precision::fp16:
+    case Precision::fp8:
+      break;
+  }
+  throw UsageError("precision.compute: units run in fp32 or bf16");
+}
+
+StageConfig whole_model(const ModelSection& model, RecomputeMode mode) {
+  StageConfig stage;
+  stage.end = unit_count(model);
+  stage.recompute.assign(static_cast<size_t>(stage.end), mode);
+  return stage;
+}
+
+void check(const RankConfig& config) {
+  int previous_end = 0;
+  const int units = unit_count(config.model);
+  for (const StageConfig& stage : config.stages) {
+    if (stage.begin < previous_end || stage.end <= stage.begin || stage.end > units) {
+      throw UsageError(fmt::format("a stage of units [{}, {}) after unit {}, in a model of {} units",
+                                   stage.begin, stage.end, previous_end, units));
+    }
+    if (!stage.recompute.empty() && stage.recompute.size() != static_cast<size_t>(stage.end - stage.begin)) {
+      throw UsageError(fmt::format("a stage of {} units was given {} recompute modes",
+                                   stage.end - stage.begin, stage.recompute.size()));
+    }
+    if (std::min({stage.forward_slots, stage.kept_slots, stage.weight_slots, stage.boundary_buffers}) < 1) {
+      throw UsageError(
+          fmt::format("the stage of units [{}, {}) has a pool without a slot", stage.begin, stage.end));
+    }
+    previous_end = stage.end;
+  }
+  if (config.stages.empty() || config.micro_batch < 1 || config.micro_batches < 1) {
+    throw UsageError(
+        fmt::format("{} stages, {} sequences a micro-batch, {} micro-batches: each must be at least 1",
+                    config.stages.size(), config.micro_batch, config.micro_batches));
+  }
+}
+
+bool has_unit(const RankConfig& config, int unit) {
+  return std::any_of(config.stages.begin(), config.stages.end(),
+                     [unit](const StageConfig& stage) { return unit >= stage.begin && unit < stage.end; });
+}
+
+bool shares_tied_weight(const RankConfig& config) {
+  return config.model.tie_embeddings && has_unit(config, 0) && has_unit(config, unit_count(config.model) - 1);
+}
+
+bool exchanges_tied_gradient(const RankConfig& config) {
+  return config.model.tie_embeddings && has_unit(config, 0) != has_unit(config, unit_count(config.model) - 1);
+}
+
+}  // namespace penstock::model

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "kernels/device/dtype.h"
+#include "model/model_section.h"
+#include "model/optimizer_section.h"
+#include "model/precision_section.h"
+#include "model/recompute_section.h"
+#include "model/slot.h"
+
+namespace penstock::model {
+
+/// A contiguous run of units [begin, end) of the model, and how many micro-batches may be in flight in it.
+struct StageConfig {
+  int begin = 0;
+  int end = 0;
+  std::vector<RecomputeMode> recompute;  ///< one a unit; empty: none
+  int forward_slots = 1;                 ///< micro-batches between F and I
+  int kept_slots = 1;                    ///< micro-batches between F and W
+  int weight_slots = 1;                  ///< micro-batches between I (or the arrival of its gradient) and W
+  int boundary_buffers = 1;  ///< outputs, and input gradients, that may be on their way to a neighbour
+};
+
+/// Everything that decides the memory of one rank's part of the model.
+struct RankConfig {
+  ModelSection model;  ///< resolved: vocab_size > 0
+  DType compute = DType::fp32;
+  int64_t micro_batch = 1;    ///< sequences
+  int64_t micro_batches = 1;  ///< most micro-batches of one step or evaluation
+  bool document_mask = false;
+  uint64_t seed = 1;
+  OptimizerSection optimizer;
+  std::vector<StageConfig> stages;  ///< ascending along the model
+
+  MicroBatchShape shape() const { return {micro_batch, model.sequence_length}; }
+};
+
+/// The dtype of products and stored activations; UsageError for one that no unit implements.
+DType compute_dtype(Precision precision);
+
+/// One stage of all units: one rank trains alone, micro-batch after micro-batch.
+StageConfig whole_model(const ModelSection& model, RecomputeMode mode);
+
+/// UsageError where stages overlap, leave the model, or lists have the wrong length.
+void check(const RankConfig& config);
+
+/// Whether the rank holds the unit.
+bool has_unit(const RankConfig& config, int unit);
+/// Whether head and embedding are tied and share one set of weights on this rank.
+bool shares_tied_weight(const RankConfig& config);
+/// Whether the tied weight's other copy is on another rank, so that gradients must be exchanged.
+bool exchanges_tied_gradient(const RankConfig& config);
+
+}  // namespace penstock::model

@@ -1,0 +1,172 @@
+#include "model/stage.h"
+
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "kernels/device/error.h"
+
+namespace penstock::model {
+
+using Id = SlotTensorId;
+
+Stage::Stage(const UnitContext& context, PlannedMemory& memory, size_t index, Tensor losses)
+    : rank_(context.config),
+      config_(context.config.stages[index]),
+      side_band_(side_band(rank_, config_)),
+      side_band_slot_(side_band_bytes(rank_, config_)),
+      losses_(losses) {
+  const ModelSection& model = rank_.model;
+  for (int unit = config_.begin; unit < config_.end; ++unit) {
+    const RecomputeMode mode = config_.recompute.empty()
+                                   ? RecomputeMode::none
+                                   : config_.recompute[static_cast<size_t>(unit - config_.begin)];
+    Member member{make_unit(context, unit, mode),
+                  SlotLayout(slot_tensors(model, unit_at(model, unit), rank_.compute, rank_.shape(), mode)),
+                  {},
+                  {config_.forward_slots, config_.kept_slots, config_.weight_slots, 1}};
+    for (const Pool pool : {Pool::forward, Pool::kept, Pool::weight}) {
+      const auto place = static_cast<size_t>(pool);
+      const size_t bytes = member.layout.bytes(pool) * static_cast<size_t>(member.slots[place]);
+      member.memory[place] = static_cast<char*>(
+          memory.claim(ArenaTag::activations, unit_piece(model, unit, name_of(pool)), bytes));
+    }
+    member.memory[static_cast<size_t>(Pool::transient)] = context.transients;
+    members_.push_back(std::move(member));
+  }
+  side_band_memory_ =
+      static_cast<char*>(memory.claim(ArenaTag::activations, stage_piece(index, "side_band"),
+                                      side_band_slot_ * static_cast<size_t>(config_.forward_slots)));
+  const BoundaryTensor hidden = boundary(rank_).front();
+  const Shape buffers{config_.boundary_buffers, hidden.shape[0], hidden.shape[1]};
+  if (config_.end < unit_count(model)) {
+    output_ = memory.claim(ArenaTag::communication, stage_piece(index, "output"), hidden.dtype, buffers);
+  } else {
+    head_ = static_cast<HeadUnit*>(members_.back().unit.get());
+  }
+  if (config_.begin > 0)
+    d_input_ = memory.claim(ArenaTag::communication, stage_piece(index, "d_input"), hidden.dtype, buffers);
+}
+
+SlotView Stage::view(int member, Phase phase, const SlotIds& slots) const {
+  const Member& at = members_[static_cast<size_t>(member)];
+  const std::array<int, pool_count> ids{slots.forward, slots.kept, slots.weight, 0};
+  std::array<void*, pool_count> begins{};
+  for (size_t pool = 0; pool < begins.size(); ++pool) {
+    if (ids[pool] < 0 || ids[pool] >= at.slots[pool]) {
+      throw UsageError(fmt::format("{} slot {} of a stage that has {}", name_of(static_cast<Pool>(pool)),
+                                   ids[pool], at.slots[pool]));
+    }
+    if (at.memory[pool] != nullptr) {
+      begins[pool] =
+          at.memory[pool] + static_cast<size_t>(ids[pool]) * at.layout.bytes(static_cast<Pool>(pool));
+    }
+  }
+  return at.layout.view(phase, begins);
+}
+
+SideBand Stage::side_band_of(const SlotIds& slots) const {
+  SideBand band;
+  if (slots.forward < 0 || slots.forward >= config_.forward_slots) {
+    throw UsageError(
+        fmt::format("forward slot {} of a stage that has {}", slots.forward, config_.forward_slots));
+  }
+  char* at = side_band_memory_ + static_cast<size_t>(slots.forward) * side_band_slot_;
+  for (const SideBandTensor& entry : side_band_) {
+    Tensor& tensor = band.*entry.member;
+    tensor = Tensor(at, entry.dtype, entry.shape);
+    at += aligned(tensor.bytes());
+  }
+  return band;
+}
+
+MicroBatch Stage::micro_batch_of(const SlotIds& slots, int64_t micro_batch, Pass pass) const {
+  return {side_band_of(slots), losses_.rows(micro_batch, 1).as<double>(), pass};
+}
+
+void Stage::tell(int member, Phase phase, Tensor handed) const {
+  if (observer_) observer_(config_.begin + member, phase, handed);
+}
+
+void Stage::forward(Stream& stream, const SlotIds& slots, int64_t micro_batch, const SideBand& inputs,
+                    Pass pass, int output_buffer) {
+  const MicroBatch batch = micro_batch_of(slots, micro_batch, pass);
+  for (const SideBandTensor& entry : side_band_) {
+    const Tensor& from = inputs.*entry.member;
+    const Tensor& to = batch.band.*entry.member;
+    if (!from || from.dtype != to.dtype || from.elements() != to.elements()) {
+      throw UsageError(
+          fmt::format("a micro-batch needs {} as {} {}, found {}", entry.name, name_of(entry.dtype),
+                      to_string(entry.shape),
+                      from ? fmt::format("{} {}", name_of(from.dtype), to_string(from.shape)) : "nothing"));
+    }
+    stream.copy(to.data, from.data, to.bytes());
+  }
+  for (int member = 0; member < units(); ++member) {
+    Tensor handed;
+    if (member + 1 < units()) {
+      handed = view(member + 1, Phase::forward, slots)[Id::input];
+    } else if (!head_) {
+      handed = output(output_buffer);
+    }
+    members_[static_cast<size_t>(member)].unit->forward(stream, view(member, Phase::forward, slots), batch,
+                                                        handed);
+    tell(member, Phase::forward, handed);
+  }
+}
+
+void Stage::backward_input(Stream& stream, const SlotIds& slots, int64_t micro_batch, int d_input_buffer) {
+  const MicroBatch batch = micro_batch_of(slots, micro_batch, Pass::training);
+  for (int member = units() - 1; member >= 0; --member) {
+    Tensor handed;
+    if (member > 0) {
+      handed = view(member - 1, Phase::backward_input, slots)[Id::d_output];
+    } else if (config_.begin > 0) {
+      handed = d_input(d_input_buffer);
+    }
+    const SlotView slot = view(member, Phase::backward_input, slots);
+    Unit& unit = *members_[static_cast<size_t>(member)].unit;
+    unit.recompute(stream, slot, batch);
+    unit.backward_input(stream, slot, batch, handed);
+    tell(member, Phase::backward_input, handed);
+  }
+}
+
+void Stage::backward_weight(Stream& stream, const SlotIds& slots) {
+  for (int member = units() - 1; member >= 0; --member) {
+    members_[static_cast<size_t>(member)].unit->backward_weight(stream,
+                                                                view(member, Phase::backward_weight, slots));
+    tell(member, Phase::backward_weight, Tensor());
+  }
+}
+
+Tensor Stage::input(const SlotIds& slots) const {
+  if (has_embedding()) throw UsageError("the first stage receives no activations");
+  return view(0, Phase::forward, slots)[Id::input];
+}
+
+Tensor Stage::d_output(const SlotIds& slots) const {
+  if (head_) throw UsageError("the last stage receives no gradient");
+  return view(units() - 1, Phase::backward_input, slots)[Id::d_output];
+}
+
+Tensor Stage::boundary_buffer(const char* what, Tensor buffers, int buffer) const {
+  if (!buffers)
+    throw UsageError(fmt::format("the stage of units [{}, {}) has no {}", config_.begin, config_.end, what));
+  return buffers.rows(buffer, 1).view(Shape{buffers.shape[1], buffers.shape[2]});
+}
+
+Tensor Stage::output(int buffer) const {
+  return boundary_buffer("output", output_, buffer);
+}
+
+Tensor Stage::d_input(int buffer) const {
+  return boundary_buffer("input gradient", d_input_, buffer);
+}
+
+void Stage::logits(Stream& stream, const SlotIds& slots, int64_t first, int64_t count, Tensor logits) {
+  if (!head_) throw UsageError("logits of a stage without a head");
+  head_->logits(stream, view(units() - 1, Phase::forward, slots), first, count, logits);
+}
+
+}  // namespace penstock::model

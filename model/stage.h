@@ -1,0 +1,83 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "model/boundary.h"
+#include "model/head_unit.h"
+#include "model/planned_memory.h"
+#include "model/unit.h"
+
+namespace penstock::model {
+
+/// A contiguous run of units with the slots of its micro-batches in flight. Every call only enqueues, and
+/// allocates nothing. N tokens of a micro-batch, C hidden.
+///
+/// A micro-batch passes forward, backward_input, backward_weight with the same SlotIds; its forward slot is
+/// free after backward_input, the other two after backward_weight. backward_input rebuilds, unit by unit,
+/// what the recompute modes did not keep.
+class Stage {
+ public:
+  /// `index` among the rank's stages; `losses`: fp64 (micro-batches, loss_terms).
+  Stage(const UnitContext& context, PlannedMemory& memory, size_t index, Tensor losses);
+
+  const StageConfig& config() const { return config_; }
+  bool has_embedding() const { return config_.begin == 0; }
+  bool has_head() const { return head_ != nullptr; }
+
+  /// Boundary tensors (N,C). `input`: where the output of the stage before is received; `output`: what is
+  /// sent on; `d_output`: where its gradient is received; `d_input`: the gradient sent back.
+  /// UsageError at the model's ends, where there is none.
+  Tensor input(const SlotIds& slots) const;
+  Tensor output(int buffer) const;
+  Tensor d_output(const SlotIds& slots) const;
+  Tensor d_input(int buffer) const;
+
+  /// Copies `inputs` (host memory, or a neighbour's side band; valid until the work is done; side_band() says
+  /// which are needed) into the slot and runs the units. `micro_batch`: the row of the losses.
+  void forward(Stream& stream, const SlotIds& slots, int64_t micro_batch, const SideBand& inputs, Pass pass,
+               int output_buffer = 0);
+  void backward_input(Stream& stream, const SlotIds& slots, int64_t micro_batch, int d_input_buffer = 0);
+  void backward_weight(Stream& stream, const SlotIds& slots);
+
+  /// The slot's side band on the device, to be sent on with the output.
+  SideBand side_band_of(const SlotIds& slots) const;
+  /// logits (count, vocab) fp32 of rows [first, first + count) of the micro-batch in the slot; UsageError
+  /// without a head.
+  void logits(Stream& stream, const SlotIds& slots, int64_t first, int64_t count, Tensor logits);
+
+  /// Called after a unit's calls of a phase are enqueued, with the tensor that they hand to the next unit
+  /// (absent at the model's ends). For the diagnosis of a bad step; empty: nobody.
+  using Observer = std::function<void(int unit, Phase phase, Tensor handed)>;
+  void observe(Observer observer) { observer_ = std::move(observer); }
+
+ private:
+  struct Member {
+    std::unique_ptr<Unit> unit;
+    SlotLayout layout;
+    std::array<char*, pool_count> memory{};
+    std::array<int, pool_count> slots{};
+  };
+  int units() const { return static_cast<int>(members_.size()); }
+  SlotView view(int member, Phase phase, const SlotIds& slots) const;
+  MicroBatch micro_batch_of(const SlotIds& slots, int64_t micro_batch, Pass pass) const;
+  void tell(int member, Phase phase, Tensor handed) const;
+  Tensor boundary_buffer(const char* what, Tensor buffers, int buffer) const;
+
+  const RankConfig& rank_;
+  StageConfig config_;
+  std::vector<Member> members_;
+  std::vector<SideBandTensor> side_band_;
+  char* side_band_memory_ = nullptr;
+  size_t side_band_slot_ = 0;
+  Tensor output_;   // (buffers, N·C)
+  Tensor d_input_;  // (buffers, N·C)
+  Tensor losses_;
+  HeadUnit* head_ = nullptr;
+  Observer observer_;
+};
+
+}  // namespace penstock::model

@@ -1,0 +1,17 @@
+#include "model/unit_linear.h"
+
+namespace penstock::model {
+
+UnitLinear::UnitLinear(const UnitContext& context, math::Linear& plan, int unit, const std::string& prefix)
+    : plan_(plan), workspace_(context.plan_workspace) {
+  const Parameter& weight = context.parameters.find(unit, prefix + ".weight");
+  weight_ = weight.compute;
+  d_weight_ = weight.gradient;
+  if (plan.shape().bias) {
+    const Parameter& bias = context.parameters.find(unit, prefix + ".bias");
+    bias_ = bias.master;
+    d_bias_ = bias.gradient;
+  }
+}
+
+}  // namespace penstock::model
