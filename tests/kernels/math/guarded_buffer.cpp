@@ -1,0 +1,78 @@
+#include "tests/kernels/math/guarded_buffer.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <utility>
+
+#include <gtest/gtest.h>
+
+#include "kernels/reference/element.h"
+
+namespace penstock::testing {
+namespace {
+
+constexpr size_t guard_bytes = 256;
+constexpr size_t base_alignment = 4096;
+constexpr uint8_t guard_value = 0xA5;
+constexpr int32_t integer_poison = -77777777;
+
+void store_element(const Tensor& x, int64_t i, double value) {
+  if (x.dtype == DType::i32) {
+    x.as<int32_t>()[i] = static_cast<int32_t>(value);
+  } else if (x.dtype == DType::i64) {
+    x.as<int64_t>()[i] = static_cast<int64_t>(value);
+  } else {
+    reference::store(x, i, value);
+  }
+}
+
+}  // namespace
+
+GuardedBuffer::GuardedBuffer(std::string name, DType dtype, const Shape& shape, size_t shift_elements)
+    : name_(std::move(name)) {
+  const size_t shift = shift_elements * size_of(dtype);
+  const size_t bytes = Tensor(nullptr, dtype, shape).bytes();
+  memory_.assign(base_alignment + guard_bytes + shift + bytes + guard_bytes, guard_value);
+  const auto start = reinterpret_cast<uintptr_t>(memory_.data()) + guard_bytes;
+  offset_ = guard_bytes + (base_alignment - start % base_alignment) % base_alignment + shift;
+  tensor_ = Tensor(memory_.data() + offset_, dtype, shape);
+}
+
+void GuardedBuffer::poison() {
+  if (tensor_.dtype == DType::u8) {
+    std::memset(tensor_.data, 0xFF, tensor_.bytes());  // NaN as fp32, bf16 and fp64
+    return;
+  }
+  const bool integer = tensor_.dtype == DType::i32 || tensor_.dtype == DType::i64;
+  for (int64_t i = 0; i < tensor_.elements(); ++i) {
+    store_element(tensor_, i, integer ? integer_poison : std::numeric_limits<double>::quiet_NaN());
+  }
+}
+
+void GuardedBuffer::write(const std::vector<double>& values) {
+  ASSERT_EQ(static_cast<int64_t>(values.size()), tensor_.elements()) << name_;
+  for (size_t i = 0; i < values.size(); ++i) store_element(tensor_, static_cast<int64_t>(i), values[i]);
+}
+
+std::vector<double> GuardedBuffer::read() const {
+  std::vector<double> values(static_cast<size_t>(tensor_.elements()));
+  for (size_t i = 0; i < values.size(); ++i) values[i] = reference::load(tensor_, static_cast<int64_t>(i));
+  return values;
+}
+
+std::vector<uint8_t> GuardedBuffer::bytes() const {
+  const auto* begin = tensor_.as<const uint8_t>();
+  return {begin, begin + tensor_.bytes()};
+}
+
+void GuardedBuffer::check_guards() const {
+  const auto intact = [](uint8_t byte) { return byte == guard_value; };
+  const auto begin = memory_.begin() + static_cast<std::ptrdiff_t>(offset_);
+  const auto end = begin + static_cast<std::ptrdiff_t>(tensor_.bytes());
+  EXPECT_TRUE(std::all_of(begin - guard_bytes, begin, intact))
+      << "bytes before " << name_ << " were overwritten";
+  EXPECT_TRUE(std::all_of(end, end + guard_bytes, intact)) << "bytes behind " << name_ << " were overwritten";
+}
+
+}  // namespace penstock::testing

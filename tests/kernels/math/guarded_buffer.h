@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "kernels/device/tensor.h"
+
+namespace penstock::testing {
+
+/// A tensor with 256 guard bytes right before and right after it.
+class GuardedBuffer {
+ public:
+  /// Lies `shift_elements` elements behind an address that is a multiple of 4096.
+  GuardedBuffer(std::string name, DType dtype, const Shape& shape, size_t shift_elements);
+
+  const std::string& name() const { return name_; }
+  Tensor tensor() const { return tensor_; }
+  /// NaN in every element (integers: a value no test uses).
+  void poison();
+  void write(const std::vector<double>& values);
+  std::vector<double> read() const;
+  /// The tensor's bytes.
+  std::vector<uint8_t> bytes() const;
+  /// Fails the test if a guard byte changed.
+  void check_guards() const;
+
+ private:
+  std::string name_;
+  std::vector<uint8_t> memory_;
+  size_t offset_ = 0;
+  Tensor tensor_;
+};
+
+}  // namespace penstock::testing

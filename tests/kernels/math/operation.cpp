@@ -1,0 +1,207 @@
+#include "tests/kernels/math/operation.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdlib>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "kernels/cpu/device.h"
+#include "kernels/reference/element.h"
+
+namespace penstock::testing {
+namespace {
+
+/// Where arguments lie: multiples of the arenas' alignment for any type, and odd places.
+constexpr std::array<size_t, 4> shifts = {0, 256, 1, 771};
+constexpr int most_threads = 4;
+
+struct Lane {
+  explicit Lane(int threads) {
+    DeviceOptions options;
+    options.threads = threads;
+    device = cpu::make_cpu_device(options);
+    stream = device->create_stream("compute", StreamUse::compute);
+  }
+  std::unique_ptr<Device> device;
+  std::unique_ptr<Stream> stream;
+};
+
+double norm(const std::vector<double>& values) {
+  double sum = 0;
+  for (const double value : values) sum += value * value;
+  return std::sqrt(sum);
+}
+
+}  // namespace
+
+double tolerance(DType dtype) {
+  switch (dtype) {
+    case DType::fp64:
+      return 1e-12;
+    case DType::fp32:
+      return 1e-5;  // 2⁻²⁴ times the growth of sums in another order
+    case DType::bf16:
+      return 1e-2;  // 2⁻⁹ a rounding, a few in a row
+    default:
+      return 0;  // integers are exact
+  }
+}
+
+uint64_t test_seed() {
+  static const uint64_t seed = [] {
+    const char* fixed = std::getenv("PENSTOCK_TEST_SEED");
+    return fixed != nullptr ? std::strtoull(fixed, nullptr, 10) : uint64_t{std::random_device{}()};
+  }();
+  return seed;
+}
+
+std::mt19937_64& random_numbers() {
+  static std::mt19937_64 numbers(test_seed());
+  return numbers;
+}
+
+Tensor Call::workspace(size_t bytes) {
+  if (bytes == 0) return {};
+  // Plans may ask for vector alignment of their workspace: arenas give it, so no odd places here.
+  scratch_.push_back(std::make_unique<GuardedBuffer>(
+      "workspace", DType::u8, Shape{static_cast<int64_t>(bytes)}, shift_elements_ / 256 * 256));
+  scratch_.back()->poison();
+  return scratch_.back()->tensor();
+}
+
+GuardedBuffer& Call::place(const std::string& name, DType dtype, const Shape& shape) {
+  buffers_.push_back(std::make_unique<GuardedBuffer>(name, dtype, shape, shift_elements_));
+  return *buffers_.back();
+}
+
+void Call::check_guards() const {
+  for (const auto& buffer : buffers_) buffer->check_guards();
+  for (const auto& buffer : scratch_) buffer->check_guards();
+}
+
+Operation::Operation(std::string name, DType dtype) : name_(std::move(name)), dtype_(dtype) {}
+
+int Operation::add(Argument argument) {
+  for (double& value : argument.values) {
+    if (argument.dtype != DType::i32 && argument.dtype != DType::i64) {
+      value = reference::rounded(argument.dtype, value);
+    }
+  }
+  arguments_.push_back(std::move(argument));
+  return static_cast<int>(arguments_.size()) - 1;
+}
+
+int Operation::input(std::string name, DType dtype, Shape shape, double scale, double mean) {
+  std::normal_distribution<double> normal(mean, scale);
+  std::vector<double> values(static_cast<size_t>(shape.elements()));
+  for (double& value : values) value = normal(random_numbers());
+  return add({std::move(name), dtype, shape, Role::input, std::move(values)});
+}
+
+int Operation::indices(std::string name, DType dtype, Shape shape, int64_t low, int64_t high) {
+  std::uniform_int_distribution<int64_t> uniform(low, high);
+  std::vector<double> values(static_cast<size_t>(shape.elements()));
+  for (double& value : values) value = static_cast<double>(uniform(random_numbers()));
+  return add({std::move(name), dtype, shape, Role::input, std::move(values)});
+}
+
+int Operation::given(std::string name, DType dtype, Shape shape, std::vector<double> values) {
+  return add({std::move(name), dtype, shape, Role::input, std::move(values)});
+}
+
+int Operation::output(std::string name, DType dtype, Shape shape) {
+  return add({std::move(name), dtype, shape, Role::output, {}});
+}
+
+int Operation::accumulated(std::string name, DType dtype, Shape shape, double scale) {
+  const int argument = input(std::move(name), dtype, shape, scale);
+  arguments_.back().role = Role::accumulated;
+  return argument;
+}
+
+void Operation::fill(Call& call) const {
+  for (const Argument& argument : arguments_) {
+    GuardedBuffer& buffer = call.place(argument.name, argument.dtype, argument.shape);
+    if (argument.role == Role::output) {
+      buffer.poison();
+    } else {
+      buffer.write(argument.values);
+    }
+  }
+}
+
+void Operation::check_inputs(Call& call) const {
+  for (size_t i = 0; i < arguments_.size(); ++i) {
+    if (arguments_[i].role == Role::input) {
+      const std::vector<double> now = call.buffer(static_cast<int>(i)).read();
+      EXPECT_TRUE(std::equal(now.begin(), now.end(), arguments_[i].values.begin(),
+                             [](double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); }))
+          << arguments_[i].name << ", an input, was changed";
+    }
+  }
+}
+
+std::vector<double> Operation::result_of(const Run& run, int argument) const {
+  const Lane lane(1);
+  Call call(*lane.stream, 0);
+  fill(call);
+  run(*lane.device, call);
+  return call.buffer(argument).read();
+}
+
+void Operation::compare(const Argument& argument, const std::vector<double>& expected,
+                        const std::vector<double>& found) const {
+  std::vector<double> difference(expected.size());
+  size_t worst = 0;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    difference[i] = found[i] - expected[i];
+    if (!(std::abs(difference[i]) <= std::abs(difference[worst]))) worst = i;
+  }
+  const double limit = tolerance(argument.dtype == DType::fp64 ? DType::fp64 : dtype_) * norm(expected);
+  EXPECT_LE(norm(difference), limit) << argument.name << " differs from the reference, most at element "
+                                     << worst << ": " << found[worst] << ", expected " << expected[worst];
+}
+
+void Operation::check_runs(const Run& reference, const Run& cpu) const {
+  SCOPED_TRACE(fmt::format("{} (PENSTOCK_TEST_SEED={})", name_, test_seed()));
+  std::vector<std::vector<double>> expected;
+  {
+    const Lane lane(1);
+    Call call(*lane.stream, 0);
+    fill(call);
+    reference(*lane.device, call);
+    call.check_guards();
+    check_inputs(call);
+    for (size_t i = 0; i < arguments_.size(); ++i)
+      expected.push_back(call.buffer(static_cast<int>(i)).read());
+  }
+  std::vector<std::vector<uint8_t>> bits;
+  for (int threads = 1; threads <= most_threads; ++threads) {
+    const Lane lane(threads);
+    for (const size_t shift : shifts) {
+      SCOPED_TRACE(fmt::format("{} threads, shifted by {} elements", threads, shift));
+      Call call(*lane.stream, shift);
+      fill(call);
+      cpu(*lane.device, call);
+      call.check_guards();
+      check_inputs(call);
+      const bool first = bits.empty();
+      for (size_t i = 0; i < arguments_.size(); ++i) {
+        const GuardedBuffer& buffer = call.buffer(static_cast<int>(i));
+        if (first) {
+          bits.push_back(buffer.bytes());
+          if (arguments_[i].role != Role::input) compare(arguments_[i], expected[i], buffer.read());
+        } else {
+          EXPECT_EQ(buffer.bytes() == bits[i], true)
+              << arguments_[i].name << " has other bits than with 1 thread and no shift";
+        }
+      }
+      if (::testing::Test::HasFailure()) return;
+    }
+  }
+}
+
+}  // namespace penstock::testing
