@@ -1,0 +1,49 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "kernels/device/bfloat16.h"
+#include "kernels/device/dtype.h"
+#include "kernels/device/error.h"
+
+/// What loops over elements share: the dispatch on the element type, and sums whose order is fixed.
+namespace penstock::cpu {
+
+/// Calls body(float{}) or body(bfloat16{}): the body's type parameter is the element type. UsageError for
+/// other types, which the CPU kernels do not compute on.
+template <class Body>
+void with_element(DType dtype, const Body& body) {
+  switch (dtype) {
+    case DType::fp32:
+      body(float{});
+      return;
+    case DType::bf16:
+      body(bfloat16{});
+      return;
+    default:
+      throw UsageError("CPU kernels compute on fp32 and bf16 only");
+  }
+}
+
+/// term(0) + … + term(n − 1): 64 partial sums, element i in number i mod 64, added as a fixed tree. The order
+/// depends on n alone, so the bits depend neither on alignment nor on the vector width (contract C1 f).
+template <class Term>
+inline float ordered_sum(int64_t n, const Term& term) {
+  constexpr int lanes = 64;
+  alignas(64) std::array<float, lanes> sums{};
+  float* const sum = sums.data();
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+#pragma omp simd
+    for (int lane = 0; lane < lanes; ++lane) sum[lane] += term(i + lane);
+  }
+  for (int lane = 0; i + lane < n; ++lane) sum[lane] += term(i + lane);
+  for (int width = lanes / 2; width > 0; width /= 2) {
+#pragma omp simd
+    for (int lane = 0; lane < width; ++lane) sum[lane] += sum[lane + width];
+  }
+  return sum[0];
+}
+
+}  // namespace penstock::cpu
