@@ -1,0 +1,13 @@
+#pragma once
+
+#include <memory>
+
+#include "kernels/device/device.h"
+#include "kernels/math/pointwise.h"
+
+namespace penstock::cpu {
+
+/// Vectorised loops, fp32 and bf16.
+std::unique_ptr<math::Pointwise> make_pointwise(Device& device);
+
+}  // namespace penstock::cpu
