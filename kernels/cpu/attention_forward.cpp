@@ -1,0 +1,150 @@
+#include "kernels/cpu/attention_tile.h"
+#include "kernels/cpu/parallel.h"
+#include "kernels/cpu/tile_product.h"
+#include "kernels/cpu/vector_math.h"
+
+namespace penstock::cpu {
+namespace {
+
+/// Largest score and sum of exponentials of each query so far.
+struct SoftmaxState {
+  alignas(64) std::array<float, attention_tile> largest;
+  alignas(64) std::array<float, attention_tile> sum;
+  SoftmaxState() {
+    largest.fill(-INFINITY);
+    sum.fill(0.0F);
+  }
+};
+
+/// One step of the online softmax (Milakov and Gimelshein, 2018) for one vector of queries: scores (keys, 64)
+/// become exponentials relative to the new maximum; sum and output (D,64) are rescaled to it.
+void exponentials(int64_t vector, int64_t keys, int64_t head_dim, float* scores, SoftmaxState& state,
+                  float* output) {
+  const int64_t begin = vector * lane_count;
+  float* const largest = state.largest.data() + begin;
+  float* const sum = state.sum.data() + begin;
+  alignas(64) std::array<float, lane_count> factors;
+  alignas(64) std::array<float, lane_count> bases;
+  float* const factor = factors.data();
+  float* const base = bases.data();
+#pragma omp simd
+  for (int lane = 0; lane < lane_count; ++lane) base[lane] = largest[lane];
+  for (int64_t k = 0; k < keys; ++k) {
+    const float* const row = scores + k * attention_tile + begin;
+#pragma omp simd
+    for (int lane = 0; lane < lane_count; ++lane)
+      base[lane] = row[lane] > base[lane] ? row[lane] : base[lane];
+  }
+  bool rescale = false;
+#pragma omp simd reduction(| : rescale)
+  for (int lane = 0; lane < lane_count; ++lane) {
+    const float old = largest[lane];
+    largest[lane] = base[lane];
+    base[lane] = base[lane] == -INFINITY ? 0.0F : base[lane];  // nothing seen yet: e^−∞ = 0, not NaN
+    factor[lane] = vector_exp(old - base[lane]);
+    sum[lane] *= factor[lane];
+    rescale |= factor[lane] != 1.0F;
+  }
+  for (int64_t k = 0; k < keys; ++k) {
+    float* const row = scores + k * attention_tile + begin;
+#pragma omp simd
+    for (int lane = 0; lane < lane_count; ++lane) {
+      row[lane] = vector_exp(row[lane] - base[lane]);
+      sum[lane] += row[lane];
+    }
+  }
+  if (!rescale) return;
+  for (int64_t c = 0; c < head_dim; ++c) {
+    float* const row = output + c * attention_tile + begin;
+#pragma omp simd
+    for (int lane = 0; lane < lane_count; ++lane) row[lane] *= factor[lane];
+  }
+}
+
+/// out and lse of one tile of queries of one head.
+template <class T>
+void forward_tile(const AttentionCall<T>& call, int64_t batch, int64_t head, int64_t tile, char* memory) {
+  const int64_t d = call.shape.head_dim;
+  const int64_t tokens = call.shape.tokens;
+  const int64_t group = head / call.heads_per_group();
+  const Visibility visible(tile, tokens, call.starts == nullptr ? nullptr : call.starts + batch * tokens);
+  const TileRange queries = visible.queries;
+
+  TileScratch scratch(memory);
+  float* const query = scratch.take(d * attention_tile);
+  float* const output = scratch.take(d * attention_tile);
+  float* const key = scratch.take(d * attention_tile);
+  float* const value = scratch.take(d * attention_tile);
+  float* const scores = scratch.take(tile_scores);
+
+  convert_rows(call.qkv + call.query(batch, queries.first, head), call.row(), queries.count, d, call.scale(),
+               key, d);
+  transpose_rows(key, d, queries.count, d, query);
+  std::fill(output, output + d * attention_tile, 0.0F);
+  SoftmaxState state;
+  for (int64_t key_tile = visible.first_key_tile(); key_tile <= tile; ++key_tile) {
+    const TileRange keys = tile_range(key_tile, tokens);
+    convert_rows(call.qkv + call.key(batch, keys.first, group), call.row(), keys.count, d, 1.0F, key, d);
+    convert_rows(call.qkv + call.value(batch, keys.first, group), call.row(), keys.count, d, 1.0F, value, d);
+    for_key_blocks(visible, key_tile, [&](int64_t first, int64_t count, int64_t vector, bool masked) {
+      const int64_t lane = vector * lane_count;
+      const int64_t offset = (first - keys.first) * d;
+      multiply({.a = key + offset,
+                .a_row = d,
+                .a_depth = 1,
+                .b = query + lane,
+                .b_depth = attention_tile,
+                .c = scores + lane,
+                .c_row = attention_tile,
+                .rows = count,
+                .vectors = tile_vectors - vector,
+                .depth = d,
+                .accumulate = false});
+      if (masked) mask_scores(visible, first, count, vector, scores);
+      for (int64_t v = vector; v < tile_vectors; ++v) exponentials(v, count, d, scores, state, output);
+      multiply({.a = value + offset,
+                .a_row = 1,
+                .a_depth = d,
+                .b = scores + lane,
+                .b_depth = attention_tile,
+                .c = output + lane,
+                .c_row = attention_tile,
+                .rows = d,
+                .vectors = tile_vectors - vector,
+                .depth = count,
+                .accumulate = true});
+    });
+  }
+
+  for (int64_t q = 0; q < queries.count; ++q) {
+    const auto at = static_cast<size_t>(q);
+    T* const out = call.out + call.out_at(batch, queries.first + q, head);
+    const float factor = 1.0F / state.sum[at];
+    for (int64_t c = 0; c < d; ++c) out[c] = T(output[c * attention_tile + q] * factor);
+    call.lse[call.lse_at(batch, queries.first + q, head)] = state.largest[at] + vector_log(state.sum[at]);
+  }
+}
+
+}  // namespace
+
+size_t attention_forward_bytes(const math::AttentionShape& shape) {
+  return static_cast<size_t>(4 * shape.head_dim * attention_tile + tile_scores) * sizeof(float);
+}
+
+template <class T>
+void run_attention_forward(const AttentionCall<T>& call) {
+  const int64_t heads = call.shape.batch * call.shape.heads;
+  const auto bytes = static_cast<int64_t>(attention_forward_bytes(call.shape));
+  // The last tiles see most keys: they come first.
+  parallel_uneven_blocks(heads * call.tiles(), [&](int64_t block) {
+    const int64_t tile = call.tiles() - 1 - block / heads;
+    const int64_t head = block % heads;
+    forward_tile(call, head / call.shape.heads, head % call.shape.heads, tile,
+                 call.workspace + thread_index() * bytes);
+  });
+}
+
+template void run_attention_forward<float>(const AttentionCall<float>&);
+template void run_attention_forward<bfloat16>(const AttentionCall<bfloat16>&);
+
+}  // namespace penstock::cpu

@@ -1,0 +1,74 @@
+#pragma once
+
+#if defined(__AVX512F__) || (defined(__AVX2__) && defined(__FMA__))
+#include <immintrin.h>
+#else
+#include <array>
+#include <cmath>
+#endif
+
+namespace penstock::cpu {
+
+/// Number of floats in Lanes, whatever the processor's vectors: the structure of sums never depends on it.
+inline constexpr int lane_count = 16;
+
+/// 16 floats in registers, for loops whose accumulators must stay there; other loops are left to the
+/// compiler.
+#if defined(__AVX512F__)
+struct Lanes {
+  __m512 values;
+
+  static Lanes load(const float* from) { return {_mm512_loadu_ps(from)}; }
+  static Lanes zero() { return {_mm512_setzero_ps()}; }
+  static Lanes broadcast(float value) { return {_mm512_set1_ps(value)}; }
+  void store(float* to) const { _mm512_storeu_ps(to, values); }
+};
+
+/// a · b + c, rounded once.
+inline Lanes fused(Lanes a, Lanes b, Lanes c) {
+  return {_mm512_fmadd_ps(a.values, b.values, c.values)};
+}
+#elif defined(__AVX2__) && defined(__FMA__)
+struct Lanes {
+  __m256 low;
+  __m256 high;
+
+  static Lanes load(const float* from) { return {_mm256_loadu_ps(from), _mm256_loadu_ps(from + 8)}; }
+  static Lanes zero() { return {_mm256_setzero_ps(), _mm256_setzero_ps()}; }
+  static Lanes broadcast(float value) { return {_mm256_set1_ps(value), _mm256_set1_ps(value)}; }
+  void store(float* to) const {
+    _mm256_storeu_ps(to, low);
+    _mm256_storeu_ps(to + 8, high);
+  }
+};
+
+inline Lanes fused(const Lanes& a, const Lanes& b, const Lanes& c) {
+  return {_mm256_fmadd_ps(a.low, b.low, c.low), _mm256_fmadd_ps(a.high, b.high, c.high)};
+}
+#else
+struct Lanes {
+  std::array<float, lane_count> values;
+
+  static Lanes load(const float* from) {
+    Lanes lanes;
+    for (int i = 0; i < lane_count; ++i) lanes.values[static_cast<size_t>(i)] = from[i];
+    return lanes;
+  }
+  static Lanes zero() { return {}; }
+  static Lanes broadcast(float value) {
+    Lanes lanes;
+    lanes.values.fill(value);
+    return lanes;
+  }
+  void store(float* to) const {
+    for (int i = 0; i < lane_count; ++i) to[i] = values[static_cast<size_t>(i)];
+  }
+};
+
+inline Lanes fused(const Lanes& a, const Lanes& b, Lanes c) {
+  for (size_t i = 0; i < lane_count; ++i) c.values[i] = std::fma(a.values[i], b.values[i], c.values[i]);
+  return c;
+}
+#endif
+
+}  // namespace penstock::cpu

@@ -1,0 +1,147 @@
+#include "kernels/cpu/attention.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "kernels/cpu/device.h"
+#include "kernels/device/error.h"
+#include "kernels/reference/attention.h"
+#include "tests/kernels/math/operation.h"
+
+namespace penstock::testing {
+namespace {
+
+using math::Attention;
+using math::AttentionShape;
+
+constexpr Implementations<Attention> attentions{reference::make_attention, cpu::make_attention};
+
+struct AttentionCase {
+  AttentionShape shape;
+  int documents = 0;  ///< per sequence; 0: no starts
+};
+
+/// starts (N) of documents of equal length, cut off at the end of each sequence.
+std::vector<double> document_starts(const AttentionShape& shape, int documents) {
+  std::vector<double> starts;
+  const int64_t length = (shape.tokens + documents - 1) / documents;
+  for (int64_t b = 0; b < shape.batch; ++b) {
+    for (int64_t t = 0; t < shape.tokens; ++t) {
+      // The borders of odd sequences lie elsewhere.
+      starts.push_back(static_cast<double>(std::max<int64_t>(0, (t + b) / length * length - b)));
+    }
+  }
+  return starts;
+}
+
+std::string case_name(const ::testing::TestParamInfo<AttentionCase>& info) {
+  const AttentionShape& s = info.param.shape;
+  return fmt::format("{}_B{}_T{}_H{}_G{}_D{}_documents{}", name_of(s.dtype), s.batch, s.tokens, s.heads,
+                     s.kv_heads, s.head_dim, info.param.documents);
+}
+
+class AttentionTest : public ::testing::TestWithParam<AttentionCase> {
+ protected:
+  const AttentionShape shape = GetParam().shape;
+  const int64_t tokens = shape.batch * shape.tokens;
+  const Shape qkv_shape{tokens, (shape.heads + 2 * shape.kv_heads) * shape.head_dim};
+  const Shape out_shape{tokens, shape.heads* shape.head_dim};
+  const Shape lse_shape{shape.batch, shape.heads, shape.tokens};
+
+  int add_starts(Operation& op) const {
+    return GetParam().documents == 0
+               ? -1
+               : op.given("starts", DType::i32, {tokens}, document_starts(shape, GetParam().documents));
+  }
+  static Tensor starts_of(Call& call, int starts) { return starts < 0 ? Tensor() : call[starts]; }
+};
+
+TEST_P(AttentionTest, Forward) {
+  Operation op("attention forward", shape.dtype);
+  const int qkv = op.input("qkv", shape.dtype, qkv_shape);
+  const int starts = add_starts(op);
+  const int out = op.output("out", shape.dtype, out_shape);
+  const int lse = op.output("lse", DType::fp32, lse_shape);
+  std::unique_ptr<math::AttentionPlan> plan;
+  op.check(attentions, [&](Attention& attention, Call& call) {
+    plan = attention.plan(shape);
+    plan->forward(call.stream(), call[qkv], starts_of(call, starts), call[out], call[lse],
+                  call.workspace(plan->workspace_bytes()));
+    call.stream().synchronize();
+  });
+}
+
+TEST_P(AttentionTest, Backward) {
+  // out and lse belong to qkv: the reference computes them first.
+  Operation first("attention forward", shape.dtype);
+  const int first_qkv = first.input("qkv", shape.dtype, qkv_shape);
+  const int first_starts = add_starts(first);
+  const int first_out = first.output("out", shape.dtype, out_shape);
+  const int first_lse = first.output("lse", DType::fp32, lse_shape);
+  std::unique_ptr<math::AttentionPlan> plan;
+  const auto forward = [&](Attention& attention, Call& call) {
+    plan = attention.plan(shape);
+    plan->forward(call.stream(), call[first_qkv], starts_of(call, first_starts), call[first_out],
+                  call[first_lse], {});
+    call.stream().synchronize();
+  };
+  Operation op("attention backward", shape.dtype);
+  const int dout = op.input("dout", shape.dtype, out_shape);
+  const int qkv = op.given("qkv", shape.dtype, qkv_shape,
+                           first.reference_result(attentions, first_qkv, [](Attention&, Call&) {}));
+  const int starts = add_starts(op);
+  const int out =
+      op.given("out", shape.dtype, out_shape, first.reference_result(attentions, first_out, forward));
+  const int lse =
+      op.given("lse", DType::fp32, lse_shape, first.reference_result(attentions, first_lse, forward));
+  const int dqkv = op.output("dqkv", shape.dtype, qkv_shape);
+  op.check(attentions, [&](Attention& attention, Call& call) {
+    plan = attention.plan(shape);
+    plan->backward(call.stream(), call[dout], call[qkv], starts_of(call, starts), call[out], call[lse],
+                   call[dqkv], call.workspace(plan->workspace_bytes()));
+    call.stream().synchronize();
+  });
+}
+
+// One token, odd lengths, whole tiles and one token more; odd head sizes; groups of 1, 2 and 4; documents
+// that end inside and at the end of tiles. One key head makes 2 and more threads split the backward pass.
+INSTANTIATE_TEST_SUITE_P(
+    Shapes, AttentionTest,
+    ::testing::Values(
+        AttentionCase{{1, 1, 1, 1, 2, DType::fp32}}, AttentionCase{{2, 1, 4, 1, 80, DType::fp32}},
+        AttentionCase{{1, 65, 2, 1, 6, DType::fp32}}, AttentionCase{{2, 37, 4, 1, 80, DType::fp32}},
+        AttentionCase{{1, 128, 2, 2, 128, DType::fp32}}, AttentionCase{{1, 193, 4, 1, 16, DType::fp32}, 3},
+        AttentionCase{{2, 150, 2, 1, 17, DType::fp32}, 7}, AttentionCase{{2, 257, 1, 1, 64, DType::fp32}, 2},
+        AttentionCase{{1, 256, 1, 1, 3, DType::fp32}, 4}, AttentionCase{{1, 1, 2, 2, 5, DType::bf16}},
+        AttentionCase{{2, 67, 4, 1, 80, DType::bf16}}, AttentionCase{{1, 131, 2, 2, 64, DType::bf16}, 3}),
+    case_name);
+
+TEST(AttentionArguments, NameWhatIsWrong) {
+  const auto device = cpu::make_cpu_device({});
+  const auto stream = device->create_stream("compute", StreamUse::compute);
+  std::vector<float> memory(1 << 16);
+  const auto tensor = [&](Shape shape) { return Tensor(memory.data(), DType::fp32, shape); };
+  for (const auto& attention : {reference::make_attention(*device), cpu::make_attention(*device)}) {
+    EXPECT_FALSE(attention->supports({1, 4, 3, 2, 8, DType::fp32}));
+    EXPECT_FALSE(attention->supports({1, 4, 2, 2, 0, DType::fp32}));
+    EXPECT_FALSE(attention->supports({1, 4, 2, 2, 8, DType::fp16}));
+    EXPECT_TRUE(attention->supports({1, 4, 2, 2, 7, DType::bf16}));
+    EXPECT_THROW(attention->plan({1, 4, 3, 2, 8, DType::fp32}), DeviceError);
+    const auto plan = attention->plan({1, 4, 2, 1, 2, DType::fp32});
+    const Tensor workspace(memory.data(), DType::u8, {static_cast<int64_t>(plan->workspace_bytes())});
+    try {
+      plan->forward(*stream, tensor({4, 6}), {}, tensor({4, 4}), tensor({1, 2, 4}), workspace);
+      FAIL() << "rows of 6 were accepted for (2 + 2 · 1) heads of 2";
+    } catch (const UsageError& error) {
+      EXPECT_STREQ(error.what(), "attention forward: qkv is fp32 (4, 6); expected fp32 (4, 8)");
+    }
+    EXPECT_THROW(plan->backward(*stream, tensor({4, 4}), tensor({4, 8}), {}, tensor({4, 4}),
+                                tensor({2, 1, 4}), tensor({4, 8}), workspace),
+                 UsageError);
+  }
+  const auto plan = cpu::make_attention(*device)->plan({1, 4, 2, 1, 2, DType::fp32});
+  EXPECT_THROW(plan->forward(*stream, tensor({4, 8}), {}, tensor({4, 4}), tensor({1, 2, 4}), {}), UsageError);
+}
+
+}  // namespace
+}  // namespace penstock::testing
