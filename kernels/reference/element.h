@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "kernels/device/bfloat16.h"
 #include "kernels/device/error.h"
@@ -48,6 +50,13 @@ inline void store(const Tensor& x, int64_t i, double value) {
       break;
   }
   throw UsageError("the reference kernels do not write elements of this type");
+}
+
+/// All elements of x.
+inline std::vector<double> load_all(const Tensor& x) {
+  std::vector<double> values(static_cast<size_t>(x.elements()));
+  for (size_t i = 0; i < values.size(); ++i) values[i] = load(x, static_cast<int64_t>(i));
+  return values;
 }
 
 /// `value` as it will be read back once stored in `dtype` (contract C1 e).

@@ -1,0 +1,101 @@
+#include "kernels/cpu/embedding.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "kernels/cpu/parallel.h"
+#include "kernels/cpu/stream.h"
+#include "kernels/device/bfloat16.h"
+#include "kernels/math/check.h"
+
+namespace penstock::cpu {
+namespace {
+
+using math::ArgumentCheck;
+
+constexpr int64_t forward_tokens = 16;  ///< tokens in one piece of the forward pass
+constexpr int64_t channel_block = 64;   ///< channels in one piece of the backward pass
+
+template <class T>
+void forward_rows(const Tensor& tokens, const Tensor& positions, const Tensor& token_table,
+                  const Tensor& position_table, const Tensor& y, int64_t begin, int64_t end) {
+  const int64_t channels = y.shape[1];
+  for (int64_t n = begin; n < end; ++n) {
+    const T* token = token_table.as<const T>() + tokens.as<const int32_t>()[n] * channels;
+    T* out = y.as<T>() + n * channels;
+    if (!position_table) {
+      std::copy(token, token + channels, out);
+      continue;
+    }
+    const T* position = position_table.as<const T>() + positions.as<const int32_t>()[n] * channels;
+    for (int64_t c = 0; c < channels; ++c) {
+      out[c] = static_cast<T>(static_cast<float>(token[c]) + static_cast<float>(position[c]));
+    }
+  }
+}
+
+/// Adds channels [begin, end) of every row of dy to the row of `table` that `rows` names, in ascending order.
+template <class T>
+void add_rows(const Tensor& dy, const Tensor& rows, const Tensor& table, int64_t begin, int64_t end) {
+  const int64_t channels = dy.shape[1];
+  for (int64_t n = 0; n < dy.shape[0]; ++n) {
+    const T* __restrict in = dy.as<const T>() + n * channels;
+    float* __restrict out = table.as<float>() + rows.as<const int32_t>()[n] * channels;
+    for (int64_t c = begin; c < end; ++c) out[c] += static_cast<float>(in[c]);
+  }
+}
+
+class CpuEmbedding final : public math::Embedding {
+ public:
+  math::Support supports(DType dtype) const override {
+    if (dtype == DType::fp32 || dtype == DType::bf16) return math::Support::yes();
+    return math::Support::no(fmt::format("embeddings are fp32 or bf16, not {}", name_of(dtype)));
+  }
+
+  void forward(Stream& stream, Tensor tokens, Tensor positions, Tensor token_table, Tensor position_table,
+               Tensor y) override {
+    const int64_t N = tokens.shape[0];
+    const int64_t C = token_table.shape[1];
+    const ArgumentCheck check("embedding forward");
+    check.tensor("tokens", tokens, {N}, {DType::i32})
+        .tensor("y", y, {N, C}, {DType::fp32, DType::bf16})
+        .tensor("token_table", token_table, {token_table.shape[0], C}, {y.dtype})
+        .optional("position_table", position_table, {position_table.shape[0], C}, {y.dtype});
+    if (position_table) check.tensor("positions", positions, {N}, {DType::i32});
+    CpuStream::of(stream).enqueue("embedding forward", [=] {
+      parallel_ranges(N, forward_tokens, [&](int64_t begin, int64_t end) {
+        const auto rows = y.dtype == DType::bf16 ? forward_rows<bfloat16> : forward_rows<float>;
+        rows(tokens, positions, token_table, position_table, y, begin, end);
+      });
+    });
+  }
+
+  void backward(Stream& stream, Tensor dy, Tensor tokens, Tensor positions, Tensor dtoken_table,
+                Tensor dposition_table) override {
+    const int64_t N = tokens.shape[0];
+    const int64_t C = dtoken_table.shape[1];
+    const ArgumentCheck check("embedding backward");
+    check.tensor("tokens", tokens, {N}, {DType::i32})
+        .tensor("dy", dy, {N, C}, {DType::fp32, DType::bf16})
+        .tensor("dtoken_table", dtoken_table, {dtoken_table.shape[0], C}, {DType::fp32})
+        .optional("dposition_table", dposition_table, {dposition_table.shape[0], C}, {DType::fp32});
+    if (dposition_table) check.tensor("positions", positions, {N}, {DType::i32});
+    CpuStream::of(stream).enqueue("embedding backward", [=] {
+      // Threads share channels, not tokens: each sum runs over ascending tokens whatever their number.
+      parallel_ranges(C, channel_block, [&](int64_t begin, int64_t end) {
+        const auto add = dy.dtype == DType::bf16 ? add_rows<bfloat16> : add_rows<float>;
+        add(dy, tokens, dtoken_table, begin, end);
+        if (dposition_table) add(dy, positions, dposition_table, begin, end);
+      });
+    });
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<math::Embedding> make_embedding(Device& /*device*/) {
+  return std::make_unique<CpuEmbedding>();
+}
+
+}  // namespace penstock::cpu

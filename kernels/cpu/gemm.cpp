@@ -1,0 +1,178 @@
+#include "kernels/cpu/gemm.h"
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+
+#include "kernels/cpu/onednn.h"
+#include "kernels/cpu/parallel.h"
+#include "kernels/cpu/processor.h"
+#include "kernels/cpu/stream.h"
+#include "kernels/device/bfloat16.h"
+#include "kernels/device/error.h"
+#include "kernels/math/check.h"
+
+namespace penstock::cpu {
+namespace {
+
+using math::ArgumentCheck;
+using math::LinearShape;
+
+/// Columns one piece of work of column_sums adds, and tokens in one partial sum (which keeps long sums
+/// accurate).
+constexpr int64_t column_block = 64;
+constexpr int64_t token_block = 128;
+
+/// dbias (O) += Σ over tokens of dy (N,O): sums of token_block tokens, added in ascending order.
+template <class T>
+void column_sums(const T* dy, int64_t tokens, int64_t columns, float* dbias) {
+  parallel_ranges(columns, column_block, [=](int64_t begin, int64_t end) {
+    const int64_t width = end - begin;
+    std::array<float, column_block> total{};
+    for (int64_t block = 0; block < tokens; block += token_block) {
+      std::array<float, column_block> part{};
+      for (int64_t n = block; n < std::min(tokens, block + token_block); ++n) {
+        const T* row = dy + n * columns + begin;
+        for (int64_t j = 0; j < width; ++j) part[j] += static_cast<float>(row[j]);
+      }
+      for (int64_t j = 0; j < width; ++j) total[j] += part[j];
+    }
+    for (int64_t j = 0; j < width; ++j) dbias[begin + j] += total[j];
+  });
+}
+
+class CpuLinear final : public math::Linear {
+ public:
+  CpuLinear(const LinearShape& shape, int threads)
+      : shape_(shape),
+        forward_({.rows = shape.tokens,
+                  .columns = shape.out,
+                  .depth = shape.in,
+                  .in = shape.dtype,
+                  .out = shape.dtype,
+                  .b_transposed = true,
+                  .bias = shape.bias},
+                 threads),
+        backward_input_({.rows = shape.tokens,
+                         .columns = shape.in,
+                         .depth = shape.out,
+                         .in = shape.dtype,
+                         .out = shape.dtype},
+                        threads),
+        backward_weight_({.rows = shape.out,
+                          .columns = shape.in,
+                          .depth = shape.tokens,
+                          .in = shape.dtype,
+                          .out = DType::fp32,
+                          .a_transposed = true,
+                          .accumulate = true},
+                         threads) {}
+
+  const LinearShape& shape() const override { return shape_; }
+  size_t workspace_bytes() const override {
+    return std::max(
+        {forward_.workspace_bytes(), backward_input_.workspace_bytes(), backward_weight_.workspace_bytes()});
+  }
+
+  void forward(Stream& stream, Tensor x, Tensor w, Tensor bias, Tensor y, Tensor workspace) override {
+    const auto& [N, C, O, T, has_bias] = shape_;
+    const ArgumentCheck check("linear forward");
+    check.tensor("x", x, {N, C}, {T}).tensor("w", w, {O, C}, {T}).tensor("y", y, {N, O}, {T});
+    check.that(static_cast<bool>(bias) == has_bias, "bias must be given exactly when the plan has one");
+    check.optional("bias", bias, {O}, {DType::fp32}).workspace(workspace, forward_.workspace_bytes());
+    CpuStream::of(stream).enqueue(
+        "linear forward", [=, this] { forward_.run(x.data, w.data, bias.data, y.data, workspace.data); });
+  }
+
+  void backward_input(Stream& stream, Tensor dy, Tensor w, Tensor dx, Tensor workspace) override {
+    const auto& [N, C, O, T, has_bias] = shape_;
+    ArgumentCheck("linear backward_input")
+        .tensor("dy", dy, {N, O}, {T})
+        .tensor("w", w, {O, C}, {T})
+        .tensor("dx", dx, {N, C}, {T})
+        .workspace(workspace, backward_input_.workspace_bytes());
+    CpuStream::of(stream).enqueue("linear backward_input", [=, this] {
+      backward_input_.run(dy.data, w.data, nullptr, dx.data, workspace.data);
+    });
+  }
+
+  void backward_weight(Stream& stream, Tensor dy, Tensor x, Tensor dw, Tensor workspace) override {
+    const auto& [N, C, O, T, has_bias] = shape_;
+    ArgumentCheck("linear backward_weight")
+        .tensor("dy", dy, {N, O}, {T})
+        .tensor("x", x, {N, C}, {T})
+        .tensor("dw", dw, {O, C}, {DType::fp32})
+        .workspace(workspace, backward_weight_.workspace_bytes());
+    CpuStream::of(stream).enqueue("linear backward_weight", [=, this] {
+      backward_weight_.run(dy.data, x.data, nullptr, dw.data, workspace.data);
+    });
+  }
+
+  void backward_bias(Stream& stream, Tensor dy, Tensor dbias) override {
+    const auto& [N, C, O, T, has_bias] = shape_;
+    ArgumentCheck("linear backward_bias")
+        .tensor("dy", dy, {N, O}, {T})
+        .tensor("dbias", dbias, {O}, {DType::fp32});
+    CpuStream::of(stream).enqueue("linear backward_bias", [=] {
+      const int64_t tokens = dy.shape[0];
+      const int64_t columns = dy.shape[1];
+      if (dy.dtype == DType::bf16) {
+        column_sums(dy.as<const bfloat16>(), tokens, columns, dbias.as<float>());
+      } else {
+        column_sums(dy.as<const float>(), tokens, columns, dbias.as<float>());
+      }
+    });
+  }
+
+ private:
+  LinearShape shape_;
+  Product forward_;
+  Product backward_input_;
+  Product backward_weight_;
+};
+
+class CpuGemm final : public math::Gemm {
+ public:
+  explicit CpuGemm(int threads) : threads_(threads) {}
+
+  math::Support supports(const LinearShape& shape) const override {
+    if (shape.tokens < 1 || shape.in < 1 || shape.out < 1) {
+      return math::Support::no(
+          fmt::format("a linear layer needs at least 1 token, input and output, not {}, {}, {}", shape.tokens,
+                      shape.in, shape.out));
+    }
+    return supports_products(shape.dtype);
+  }
+
+  std::unique_ptr<math::Linear> plan_linear(const LinearShape& shape) override {
+    if (const math::Support support = supports(shape); !support) {
+      throw DeviceError("linear: " + support.reason);
+    }
+    return std::make_unique<CpuLinear>(shape, threads_);
+  }
+
+ private:
+  int threads_;
+};
+
+}  // namespace
+
+math::Support supports_products(DType dtype) {
+  if (dtype == DType::fp32) return math::Support::yes();
+  if (dtype != DType::bf16) {
+    return math::Support::no(
+        fmt::format("the processor's matrix products are fp32 and bf16, not {}", name_of(dtype)));
+  }
+  if (!processor_has_bf16()) {
+    return math::Support::no(
+        fmt::format("{} has no bf16 instructions (avx512_bf16 or amx_bf16); use fp32", processor_name()));
+  }
+  return math::Support::yes();
+}
+
+std::unique_ptr<math::Gemm> make_gemm(Device& device) {
+  return std::make_unique<CpuGemm>(device.options().threads);
+}
+
+}  // namespace penstock::cpu

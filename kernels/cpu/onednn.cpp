@@ -1,0 +1,167 @@
+#include "kernels/cpu/onednn.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <string>
+
+#include <fmt/format.h>
+#include <oneapi/dnnl/dnnl.hpp>
+#include <oneapi/dnnl/dnnl_debug.h>
+
+#include "kernels/cpu/thread_scope.h"
+#include "kernels/device/error.h"
+
+namespace penstock::cpu {
+namespace {
+
+dnnl::engine& engine() {
+  static dnnl::engine processor(dnnl::engine::kind::cpu, 0);
+  return processor;
+}
+
+dnnl::memory::data_type type_of(DType dtype) {
+  switch (dtype) {
+    case DType::fp32:
+      return dnnl::memory::data_type::f32;
+    case DType::bf16:
+      return dnnl::memory::data_type::bf16;
+    default:
+      throw UsageError(fmt::format("matrix products take fp32 and bf16, not {}", name_of(dtype)));
+  }
+}
+
+/// A matrix stored row by row, seen as itself or as its transpose.
+dnnl::memory::desc matrix(int64_t rows, int64_t columns, DType dtype, bool transposed) {
+  return {{rows, columns},
+          type_of(dtype),
+          transposed ? dnnl::memory::dims{1, rows} : dnnl::memory::dims{columns, 1}};
+}
+
+std::string describe(const ProductShape& shape) {
+  return fmt::format("{} matrix product ({}, {}) x ({}, {}) into {}", name_of(shape.in), shape.rows,
+                     shape.depth, shape.depth, shape.columns, name_of(shape.out));
+}
+
+dnnl::matmul::primitive_desc describe_primitive(const ProductShape& shape) {
+  const dnnl::memory::desc a = matrix(shape.rows, shape.depth, shape.in, shape.a_transposed);
+  const dnnl::memory::desc b = matrix(shape.depth, shape.columns, shape.in, shape.b_transposed);
+  const dnnl::memory::desc y = matrix(shape.rows, shape.columns, shape.out, false);
+  const dnnl::memory::desc bias =
+      shape.bias ? matrix(1, shape.columns, DType::fp32, false) : dnnl::memory::desc();
+  dnnl::primitive_attr attributes;
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  if (shape.accumulate) {
+    dnnl::post_ops sum;
+    sum.append_sum(1.0F);
+    attributes.set_post_ops(sum);
+  }
+#if DNNL_VERSION_MAJOR >= 3
+  return {engine(), a, b, bias, y, attributes};
+#else
+  return {dnnl::matmul::desc(a, b, bias, y), attributes, engine()};
+#endif
+}
+
+/// A primitive with its memory objects, whose handles are set at each run.
+class Primitive {
+ public:
+  explicit Primitive(const ProductShape& shape)
+      : description_(describe_primitive(shape)), primitive_(description_), shape_(shape) {
+    add(DNNL_ARG_SRC, description_.src_desc());
+    add(DNNL_ARG_WEIGHTS, description_.weights_desc());
+    add(DNNL_ARG_DST, description_.dst_desc());
+    add(DNNL_ARG_SCRATCHPAD, description_.scratchpad_desc());
+    if (shape.bias) add(DNNL_ARG_BIAS, matrix(1, shape.columns, DType::fp32, false));
+  }
+
+  size_t workspace_bytes() const { return description_.scratchpad_desc().get_size(); }
+
+  void run(dnnl::stream& stream, const void* a, const void* b, const void* bias, void* y, void* workspace) {
+    const std::array<const void*, 5> handles = {a, b, y, workspace, bias};
+    for (size_t i = 0; i < count_; ++i) memories_[i].set_data_handle(const_cast<void*>(handles[i]));
+    // The C interface takes an array; the C++ one would build a map and a vector at each run.
+    const dnnl_status_t status =
+        dnnl_primitive_execute(primitive_.get(), stream.get(), static_cast<int>(count_), arguments_.data());
+    if (status != dnnl_success) {
+      throw DeviceError(fmt::format("{}: oneDNN returned \"{}\"", describe(shape_), dnnl_status2str(status)));
+    }
+  }
+
+ private:
+  void add(int argument, const dnnl::memory::desc& description) {
+    memories_[count_] = dnnl::memory(description, engine(), DNNL_MEMORY_NONE);
+    arguments_[count_] = {argument, memories_[count_].get()};
+    ++count_;
+  }
+
+  dnnl::matmul::primitive_desc description_;
+  dnnl::matmul primitive_;
+  ProductShape shape_;
+  std::array<dnnl::memory, 5> memories_;
+  std::array<dnnl_exec_arg_t, 5> arguments_{};
+  size_t count_ = 0;
+};
+
+}  // namespace
+
+struct Product::Impl {
+  explicit Impl(const ProductShape& whole) : shape(whole), stream(engine()) {
+    if (!shape.a_transposed || shape.depth <= depth_block) {
+      first.emplace(shape);
+      return;
+    }
+    ProductShape piece = shape;
+    piece.depth = depth_block;
+    first.emplace(piece);
+    piece.depth = shape.depth % depth_block;
+    if (piece.depth > 0) last.emplace(piece);
+  }
+
+  ProductShape shape;
+  dnnl::stream stream;
+  std::optional<Primitive> first;  ///< the whole product, or one block of depth_block
+  std::optional<Primitive> last;   ///< the block that remains
+};
+
+Product::Product(const ProductShape& shape, int threads) {
+  if (shape.a_transposed && !shape.accumulate) {
+    throw UsageError(fmt::format("{}: a transposed left matrix needs `accumulate`", describe(shape)));
+  }
+  const ThreadScope scope(threads);
+  try {
+    impl_ = std::make_unique<Impl>(shape);
+  } catch (const dnnl::error& error) {
+    throw DeviceError(fmt::format("{}: oneDNN {}.{}.{} cannot plan it: {}", describe(shape),
+                                  DNNL_VERSION_MAJOR, DNNL_VERSION_MINOR, DNNL_VERSION_PATCH, error.what()));
+  }
+}
+
+Product::~Product() = default;
+Product::Product(Product&&) noexcept = default;
+Product& Product::operator=(Product&&) noexcept = default;
+
+size_t Product::workspace_bytes() const {
+  return std::max(impl_->first->workspace_bytes(), impl_->last ? impl_->last->workspace_bytes() : 0);
+}
+
+void Product::run(const void* a, const void* b, const void* bias, void* y, void* workspace) {
+  Impl& impl = *impl_;
+  const ProductShape& shape = impl.shape;
+  if (!shape.a_transposed) {
+    impl.first->run(impl.stream, a, b, bias, y, workspace);
+    return;
+  }
+  const auto* a_bytes = static_cast<const char*>(a);
+  const auto* b_bytes = static_cast<const char*>(b);
+  const auto element = static_cast<int64_t>(size_of(shape.in));
+  // Element (k, 0) of b as stored: a row further where it is (K,N), an element further where it is (N,K).
+  const int64_t b_step = shape.b_transposed ? 1 : shape.columns;
+  for (int64_t k = 0; k < shape.depth; k += depth_block) {
+    Primitive& primitive = k + depth_block <= shape.depth || !impl.last ? *impl.first : *impl.last;
+    primitive.run(impl.stream, a_bytes + k * shape.rows * element, b_bytes + k * b_step * element, bias, y,
+                  workspace);
+  }
+}
+
+}  // namespace penstock::cpu

@@ -1,0 +1,82 @@
+#include "kernels/cpu/optimizer.h"
+
+#include <cmath>
+
+#include "kernels/cpu/parallel.h"
+#include "kernels/cpu/stream.h"
+#include "kernels/device/bfloat16.h"
+#include "kernels/math/check.h"
+
+namespace penstock::cpu {
+namespace {
+
+constexpr int64_t grain = 16384;
+
+struct AdamWState {
+  float* __restrict parameter;
+  const float* __restrict gradient;
+  float* __restrict moment1;
+  float* __restrict moment2;
+  bfloat16* __restrict copy;
+};
+
+template <bool with_copy>
+void update(const AdamWState& state, const math::AdamWConstants& constants, const math::StepScalars& scalars,
+            int64_t begin, int64_t end) {
+  const auto [parameter, gradient, moment1, moment2, copy] = state;
+  const float beta1 = constants.beta1;
+  const float beta2 = constants.beta2;
+  const float rest1 = 1.0F - beta1;
+  const float rest2 = 1.0F - beta2;
+  const float clip = scalars.clip_factor;
+  const float correction1 = scalars.bias_correction1;
+  const float correction2 = scalars.bias_correction2;
+  const float rate = scalars.learning_rate;
+  for (int64_t i = begin; i < end; ++i) {
+    const float g = gradient[i] * clip;
+    const float m = beta1 * moment1[i] + rest1 * g;
+    const float v = beta2 * moment2[i] + rest2 * (g * g);
+    const float direction = (m / correction1) / (std::sqrt(v / correction2) + constants.epsilon);
+    const float p = parameter[i] - rate * (direction + constants.weight_decay * parameter[i]);
+    moment1[i] = m;
+    moment2[i] = v;
+    parameter[i] = p;
+    if constexpr (with_copy) copy[i] = bfloat16(p);
+  }
+}
+
+class CpuOptimizer final : public math::Optimizer {
+ public:
+  void adamw(Stream& stream, Tensor parameter, Tensor gradient, Tensor moment1, Tensor moment2, Tensor copy,
+             math::AdamWConstants constants, const math::StepScalars* scalars) override {
+    const Shape& shape = parameter.shape;
+    math::ArgumentCheck("adamw")
+        .tensor("parameter", parameter, shape, {DType::fp32})
+        .tensor("gradient", gradient, shape, {DType::fp32})
+        .tensor("moment1", moment1, shape, {DType::fp32})
+        .tensor("moment2", moment2, shape, {DType::fp32})
+        .optional("copy", copy, shape, {DType::bf16})
+        .that(scalars != nullptr, "scalars are absent");
+    const AdamWState state{parameter.as<float>(), gradient.as<const float>(), moment1.as<float>(),
+                           moment2.as<float>(), copy.as<bfloat16>()};
+    const int64_t count = parameter.elements();
+    CpuStream::of(stream).enqueue("adamw", [=] {
+      if (scalars->apply == 0) return;
+      parallel_ranges(count, grain, [&](int64_t begin, int64_t end) {
+        if (state.copy != nullptr) {
+          update<true>(state, constants, *scalars, begin, end);
+        } else {
+          update<false>(state, constants, *scalars, begin, end);
+        }
+      });
+    });
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<math::Optimizer> make_optimizer(Device& /*device*/) {
+  return std::make_unique<CpuOptimizer>();
+}
+
+}  // namespace penstock::cpu

@@ -1,0 +1,13 @@
+#pragma once
+
+#include <memory>
+
+#include "kernels/device/device.h"
+#include "kernels/math/gemm.h"
+
+namespace penstock::reference {
+
+/// Plain double loops, any float type: what every other implementation is compared with.
+std::unique_ptr<math::Gemm> make_gemm(Device& device);
+
+}  // namespace penstock::reference
