@@ -51,16 +51,8 @@ double tolerance(DType dtype) {
 }
 
 uint64_t test_seed() {
-  static const uint64_t seed = [] {
-    const char* fixed = std::getenv("PENSTOCK_TEST_SEED");
-    return fixed != nullptr ? std::strtoull(fixed, nullptr, 10) : uint64_t{std::random_device{}()};
-  }();
-  return seed;
-}
-
-std::mt19937_64& random_numbers() {
-  static std::mt19937_64 numbers(test_seed());
-  return numbers;
+  const char* given = std::getenv("PENSTOCK_TEST_SEED");
+  return given != nullptr ? std::strtoull(given, nullptr, 10) : 1;
 }
 
 Tensor Call::workspace(size_t bytes) {
@@ -82,7 +74,12 @@ void Call::check_guards() const {
   for (const auto& buffer : scratch_) buffer->check_guards();
 }
 
-Operation::Operation(std::string name, DType dtype) : name_(std::move(name)), dtype_(dtype) {}
+Operation::Operation(std::string name, DType dtype) : name_(std::move(name)), dtype_(dtype) {
+  uint64_t hash = test_seed();
+  for (const char letter : name_)
+    hash = (hash ^ static_cast<unsigned char>(letter)) * 0x100000001b3U;  // FNV-1a
+  random_.seed(hash);
+}
 
 int Operation::add(Argument argument) {
   for (double& value : argument.values) {
@@ -97,19 +94,23 @@ int Operation::add(Argument argument) {
 int Operation::input(std::string name, DType dtype, Shape shape, double scale, double mean) {
   std::normal_distribution<double> normal(mean, scale);
   std::vector<double> values(static_cast<size_t>(shape.elements()));
-  for (double& value : values) value = normal(random_numbers());
+  for (double& value : values) value = normal(random_);
   return add({std::move(name), dtype, shape, Role::input, std::move(values)});
 }
 
 int Operation::indices(std::string name, DType dtype, Shape shape, int64_t low, int64_t high) {
   std::uniform_int_distribution<int64_t> uniform(low, high);
   std::vector<double> values(static_cast<size_t>(shape.elements()));
-  for (double& value : values) value = static_cast<double>(uniform(random_numbers()));
+  for (double& value : values) value = static_cast<double>(uniform(random_));
   return add({std::move(name), dtype, shape, Role::input, std::move(values)});
 }
 
 int Operation::given(std::string name, DType dtype, Shape shape, std::vector<double> values) {
   return add({std::move(name), dtype, shape, Role::input, std::move(values)});
+}
+
+int Operation::updated(std::string name, DType dtype, Shape shape, std::vector<double> values) {
+  return add({std::move(name), dtype, shape, Role::accumulated, std::move(values)});
 }
 
 int Operation::output(std::string name, DType dtype, Shape shape) {
@@ -195,7 +196,7 @@ void Operation::check_runs(const Run& reference, const Run& cpu) const {
           bits.push_back(buffer.bytes());
           if (arguments_[i].role != Role::input) compare(arguments_[i], expected[i], buffer.read());
         } else {
-          EXPECT_EQ(buffer.bytes() == bits[i], true)
+          EXPECT_TRUE(buffer.bytes() == bits[i])
               << arguments_[i].name << " has other bits than with 1 thread and no shift";
         }
       }

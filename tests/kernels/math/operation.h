@@ -27,8 +27,7 @@ struct Implementations {
 /// inputs are rounded to that type first, sums are fp32 in any order (‖·‖ over all elements of an output).
 double tolerance(DType dtype);
 
-/// A random generator with a fresh seed a process; PENSTOCK_TEST_SEED repeats a run. Failures print the seed.
-std::mt19937_64& random_numbers();
+/// 1, or PENSTOCK_TEST_SEED: other values of it search for failures; failures print it.
 uint64_t test_seed();
 
 /// The arguments of one run, placed in memory.
@@ -61,12 +60,16 @@ class Operation {
   /// `dtype`: the type the operation works in, which sets the tolerance.
   Operation(std::string name, DType dtype);
 
+  /// Seeded by the operation's name and test_seed(): a case has the same numbers in whatever order tests run.
+  std::mt19937_64& random() { return random_; }
   /// Normally distributed values, rounded to dtype. Each returns the argument's number.
   int input(std::string name, DType dtype, Shape shape, double scale = 1.0, double mean = 0.0);
   /// Uniform integers in [low, high], i32 or i64.
   int indices(std::string name, DType dtype, Shape shape, int64_t low, int64_t high);
   /// These values.
   int given(std::string name, DType dtype, Shape shape, std::vector<double> values);
+  /// These values, which the operation updates in place; compared.
+  int updated(std::string name, DType dtype, Shape shape, std::vector<double> values);
   /// Poisoned with NaN before each run, compared after it.
   int output(std::string name, DType dtype, Shape shape);
   /// Normally distributed values that the operation updates in place; compared.
@@ -112,6 +115,7 @@ class Operation {
 
   std::string name_;
   DType dtype_;
+  std::mt19937_64 random_;
   std::vector<Argument> arguments_;
 };
 
