@@ -158,6 +158,7 @@ void register_all() {
         ->ArgName("threads")
         ->Arg(1)
         ->Arg(2)
+        ->MeasureProcessCPUTime()
         ->UseRealTime()
         ->Unit(benchmark::kMillisecond);
   };
