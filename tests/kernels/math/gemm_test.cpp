@@ -1,5 +1,10 @@
 #include "kernels/math/gemm.h"
 
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <random>
+
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -103,6 +108,20 @@ TEST(Gemm, LongSumsKeepTheirBitsForAnyNumberOfThreads) {
   check_all({.tokens = 16, .in = 16, .out = 4096});
   check_all({.tokens = 1, .in = 2050, .out = 64, .bias = true});
   check_all({.tokens = 64, .in = 64, .out = 2048});
+}
+
+// Two extents of a few to a few hundred, the third up to some thousands, in all three roles.
+TEST(Gemm, RandomShapes) {
+  std::mt19937_64 numbers(test_seed());
+  const auto extent = [&](double largest) {
+    return static_cast<int64_t>(std::pow(largest, std::uniform_real_distribution<double>(0, 1)(numbers)));
+  };
+  for (int i = 0; i < 15; ++i) {
+    std::array<int64_t, 3> extents = {extent(40), extent(200), extent(6000)};
+    if (extents[0] * extents[1] * extents[2] > 2000000) continue;
+    std::shuffle(extents.begin(), extents.end(), numbers);
+    check_all({.tokens = extents[0], .in = extents[1], .out = extents[2], .bias = i % 2 == 0});
+  }
 }
 
 TEST(Gemm, RefusesWhatItDoesNotOffer) {
