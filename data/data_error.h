@@ -16,14 +16,12 @@ struct Fault {
   std::string advice;  ///< what to do about it
 };
 
-/// A file is missing, unreadable, unwritable or malformed. The program's exit code for it is 3.
+/// A file is missing, unreadable, unwritable or malformed. The program exits with ExitCode::data.
 class DataError : public std::runtime_error {
  public:
   /// "FILE: byte OFFSET: found FOUND, expected EXPECTED; ADVICE"
   explicit DataError(const Fault& fault);
   using std::runtime_error::runtime_error;
-
-  static constexpr int exit_code = 3;
 };
 
 /// A system call on `file` failed: "FILE: cannot DOING [at byte OFFSET]: errno's text; ADVICE". `error` is

@@ -18,7 +18,7 @@ Sampler::Sampler(SamplerOptions options) : options_(std::move(options)) {
     throw std::invalid_argument("a sampler needs a source, a sequence length and a vocabulary of at least 1");
   }
   const auto length = static_cast<uint64_t>(options_.sequence_length);
-  for (const DataSource& source : options_.sources) {
+  for (const WeightedFile& source : options_.sources) {
     files_.push_back(std::make_unique<TokenFile>(source.path));
     const TokenFile& file = *files_.back();
     if (file.tokens() < length + 1) {
@@ -36,7 +36,7 @@ Sampler::Sampler(SamplerOptions options) : options_(std::move(options)) {
 
 void Sampler::build_pools() {
   const auto weighted = std::count_if(options_.sources.begin(), options_.sources.end(),
-                                      [](const DataSource& source) { return source.weight.has_value(); });
+                                      [](const WeightedFile& source) { return source.weight.has_value(); });
   if (weighted != 0 && static_cast<size_t>(weighted) != files_.size()) {
     throw std::invalid_argument(fmt::format(
         "{} of {} data sources have a weight: give one to all of them or to none", weighted, files_.size()));
@@ -50,7 +50,7 @@ void Sampler::build_pools() {
   }
   if (weighted == 0) return;
   std::vector<double> weights;
-  for (const DataSource& source : options_.sources) weights.push_back(*source.weight);
+  for (const WeightedFile& source : options_.sources) weights.push_back(*source.weight);
   mixture_.emplace(weights);
 }
 

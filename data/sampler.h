@@ -13,7 +13,7 @@
 namespace penstock::data {
 
 /// A pair of token files, and its weight in a mixture.
-struct DataSource {
+struct WeightedFile {
   std::string path;
   std::optional<double> weight;  ///< > 0; given for all sources or for none
 };
@@ -28,7 +28,7 @@ struct SkippedRange {
 struct SamplerOptions {
   /// Without weights the files are one pool, each sample of which comes once an epoch; with weights each file
   /// has its own epochs and the samples are dealt out by Mixture.
-  std::vector<DataSource> sources;
+  std::vector<WeightedFile> sources;
   int64_t sequence_length = 0;  ///< T ≥ 1
   int64_t vocabulary = 0;       ///< ids must be below it
   uint64_t seed = 1;

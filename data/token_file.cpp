@@ -12,14 +12,6 @@
 namespace penstock::data {
 namespace {
 
-std::string prefix_of(const std::string& path) {
-  for (const char* ending : {".idx", ".bin"}) {
-    if (path.size() > 4 && path.compare(path.size() - 4, 4, ending) == 0)
-      return path.substr(0, path.size() - 4);
-  }
-  return path;
-}
-
 // Calls visit(T{}) with the type that tokens are stored as.
 template <class Visit>
 auto with_type(TokenType type, Visit&& visit) {
@@ -79,8 +71,16 @@ template <class T>
 
 }  // namespace
 
+std::string token_file_prefix(const std::string& path) {
+  for (const char* ending : {".idx", ".bin"}) {
+    if (path.size() > 4 && path.compare(path.size() - 4, 4, ending) == 0)
+      return path.substr(0, path.size() - 4);
+  }
+  return path;
+}
+
 TokenFile::TokenFile(const std::string& path)
-    : prefix_(prefix_of(path)), bin_(prefix_ + ".bin"), index_(prefix_ + ".idx", bin_.size()) {
+    : prefix_(token_file_prefix(path)), bin_(prefix_ + ".bin"), index_(prefix_ + ".idx", bin_.size()) {
   if (const auto side_car = read_side_car(bin_.path())) {
     facts_ = *side_car;
     has_side_car_ = true;

@@ -10,6 +10,9 @@
 
 namespace penstock::data {
 
+/// The prefix of a pair: the path without an .idx or .bin at its end.
+std::string token_file_prefix(const std::string& path);
+
 /// `<prefix>.idx` and `<prefix>.bin`, memory-mapped and checked: one stream of tokens with document borders.
 class TokenFile {
  public:

@@ -18,15 +18,9 @@
 namespace penstock::cpu {
 
 /// A stream of the processor: a worker thread with an in-order ring of tasks stored in place, so that
-/// queueing never allocates. When the ring is full the host waits, which bounds how far it runs ahead.
-///
-/// A stream is driven by one host thread at a time. Tasks must not call streams or events.
-/// - A task that throws: see Stream. Until its error surfaces everything behind it is dropped, waits
-/// included; the
-///   call at which it surfaces queues nothing and leaves the stream empty and usable again. In inline mode it
-///   surfaces from the call that queued the task.
-/// - Destruction runs what is queued; an error that never surfaced is then printed to stderr.
-/// - Signals are written by one stream, or by streams that events or signals order.
+/// queueing never allocates (on a virtual clock a signal's history grows). When the ring is full the host
+/// waits, which bounds how far it runs ahead. In inline mode there is no worker: the calling thread runs the
+/// task, and its error surfaces from the call that queued it. Tasks must not call streams or events.
 class CpuStream final : public Stream {
  public:
   static constexpr size_t task_bytes = 768;

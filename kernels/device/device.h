@@ -44,8 +44,8 @@ class Device {
   /// "AMD EPYC … (2 threads)".
   virtual std::string description() const = 0;
 
-  /// Reserves and touches `capacity` bytes. One arena a tag: DeviceError if the tag has one, or memory is
-  /// short.
+  /// Reserves and touches `capacity` bytes (0 is allowed). One arena a tag: DeviceError if the tag has one,
+  /// or with the numbers if memory is short.
   virtual Arena& create_arena(ArenaTag tag, size_t capacity) = 0;
   /// UsageError if the tag has no arena.
   virtual Arena& arena(ArenaTag tag) = 0;

@@ -6,8 +6,8 @@
 namespace penstock {
 
 /// A monotone counter, written and waited for on streams, that orders work between ranks of one process.
-/// Unlike an event it may be waited for before it is written (CUDA: stream memory operations). Outlives all
-/// work that names it.
+/// Unlike an event it may be waited for before it is written (CUDA: stream memory operations). It must
+/// outlive every call that names it; queued work keeps what it needs.
 class Signal {
  public:
   virtual ~Signal() = default;

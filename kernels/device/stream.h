@@ -10,12 +10,14 @@
 
 namespace penstock {
 
-/// An in-order queue of device work. Calls return as soon as the work is queued; kernels take a Stream&
-/// first.
+/// An in-order queue of device work. Calls return as soon as the work is queued, or as soon as there is room:
+/// a stream bounds how far its host runs ahead. Kernels take a Stream& first. One host thread at a time.
 ///
-/// The first exception thrown by queued work is kept, the work behind it is dropped (events and signals of
-/// dropped work still complete, so that nobody hangs), and the exception surfaces once, as a DeviceError that
-/// names the task, the stream and the rank, at the next enqueue or synchronize.
+/// The first exception thrown by queued work is kept, and the work behind it is dropped, waits included;
+/// events and signals of dropped work still complete, so that nobody hangs. The exception surfaces once, as a
+/// DeviceError that names the task, the stream and the rank, at the next enqueue or synchronize. That call
+/// queues nothing, and leaves the stream empty and usable again. Destroying a stream runs what is queued; an
+/// error that did not surface before is then printed to stderr.
 class Stream {
  public:
   virtual ~Stream() = default;
@@ -23,10 +25,11 @@ class Stream {
 
   virtual void record(Event& event) = 0;
   virtual void wait(const Event& event) = 0;
-  /// Writes `value` when the work queued so far is done. UsageError if it is not above the last value
-  /// written.
+  /// Writes `value` when the work queued so far is done. UsageError if it is not above the last value queued
+  /// for the signal. Streams that write the same signal must be ordered by events or signals.
   virtual void signal(Signal& signal, uint64_t value) = 0;
-  /// Work queued after this starts once the signal is at least `value`.
+  /// Work queued after this starts once the signal is at least `value`. In virtual time it starts no earlier
+  /// than the first write that made it so. UsageError for inline streams if the signal is not there yet.
   virtual void wait(const Signal& signal, uint64_t value) = 0;
 
   /// dst and src: device or pinned host memory of this device, not overlapping.

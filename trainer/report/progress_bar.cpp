@@ -28,7 +28,7 @@ bool is_set(const char* variable) {
 std::string with_separators(uint64_t number) {
   std::string digits = fmt::format("{}", number);
   for (auto at = static_cast<int>(digits.size()) - 3; at > 0; at -= 3)
-    digits.insert(static_cast<size_t>(at), ",");
+    digits.insert(static_cast<size_t>(at), 1, ',');
   return digits;
 }
 
@@ -47,7 +47,9 @@ ProgressTarget ProgressTarget::standard_error() {
 }
 
 std::string format_amount(uint64_t amount, ProgressUnit kind, const std::string& unit) {
-  if (kind == ProgressUnit::count) return with_separators(amount) + (unit.empty() ? "" : " " + unit);
+  if (kind == ProgressUnit::count) {
+    return fmt::format("{}{}{}", with_separators(amount), unit.empty() ? "" : " ", unit);
+  }
   static constexpr std::array<const char*, 6> prefixes{"k", "M", "G", "T", "P", "E"};
   if (amount < 1000) return fmt::format("{} {}", amount, unit);
   double value = static_cast<double>(amount) / 1000;
@@ -114,8 +116,7 @@ std::string ProgressBar::line(bool last) const {
     const int width = std::min(room, widest_bar);
     const auto full = static_cast<int>(static_cast<double>(std::min(done_, *options_.total)) /
                                        static_cast<double>(*options_.total) * width);
-    text += "[" + std::string(static_cast<size_t>(full), '#') +
-            std::string(static_cast<size_t>(width - full), ' ') + "] ";
+    text += fmt::format("[{:<{}}] ", std::string(static_cast<size_t>(full), '#'), width);
   }
   text += tail;
   if (target_.redraw && static_cast<int>(text.size()) >= target_.columns) {
@@ -127,7 +128,7 @@ std::string ProgressBar::line(bool last) const {
 
 void ProgressBar::draw(bool last) {
   std::string text = line(last);
-  if (target_.redraw) text = "\r" + text + "\x1b[K";
+  if (target_.redraw) text = fmt::format("\r{}\x1b[K", text);
   if (last || !target_.redraw) text += "\n";
   line_open_ = target_.redraw && !last;
   std::fwrite(text.data(), 1, text.size(), target_.stream);

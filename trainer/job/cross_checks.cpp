@@ -1,0 +1,174 @@
+#include <initializer_list>
+#include <string>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "trainer/job/job_keys.h"
+#include "trainer/job/resolve.h"
+
+namespace penstock {
+namespace {
+
+class CrossChecks {
+ public:
+  CrossChecks(const GivenKeys& given, Problems& problems) : given_(given), problems_(problems) {}
+
+  // Whether all of these keys are usable.
+  bool know(std::initializer_list<const char*> paths) const {
+    for (const char* path : paths) {
+      if (given_.spoilt(path)) return false;
+    }
+    return true;
+  }
+  // The problem is shown at the first key.
+  void expect(bool holds, const char* path, const std::string& message) {
+    if (!holds) problems_.add(given_.place_of(path), fmt::format("{}: {}", path, message));
+  }
+  bool has_section(const char* name) const { return given_.has_section(name); }
+  bool given(const char* path) const { return given_.given(path); }
+
+ private:
+  const GivenKeys& given_;
+  Problems& problems_;
+};
+
+void check_heads(const ModelSection& model, CrossChecks& checks) {
+  if (checks.know({"model.hidden_size", "model.heads", "model.head_dim"}) &&
+      !checks.given("model.head_dim")) {
+    const bool divides = model.hidden_size % model.heads == 0;
+    checks.expect(divides, "model.hidden_size",
+                  fmt::format("{} is no multiple of heads = {}; change one, or give head_dim",
+                              model.hidden_size, model.heads));
+    checks.expect(!divides || model.head_dim % 2 == 0, "model.heads",
+                  fmt::format("hidden_size / heads = {} / {} = {}, but a head's width must be even",
+                              model.hidden_size, model.heads, model.head_dim));
+  }
+  if (checks.know({"model.kv_heads", "model.heads"})) {
+    checks.expect(model.heads % model.kv_heads == 0, "model.kv_heads",
+                  fmt::format("{} does not divide heads = {}", model.kv_heads, model.heads));
+  }
+}
+
+void check_family(const ModelSection& model, CrossChecks& checks) {
+  if (!checks.know({"model.family"})) return;
+  if (model.family == Family::llama) {
+    checks.expect(
+        checks.given("model.ffn_hidden_size"), "model.ffn_hidden_size",
+        "required, but missing: family = \"llama\" has no default for it (usual: about 8/3 · hidden_size)");
+    return;
+  }
+  checks.expect(!model.rope_scaling, "model.rope_scaling",
+                "family = \"gpt2\" has learned positions and no rotary embedding; leave it out");
+  checks.expect(!model.qk_norm, "model.qk_norm", "only family = \"llama\" has it");
+  checks.expect(model.kv_heads == model.heads || !checks.know({"model.kv_heads", "model.heads"}),
+                "model.kv_heads", "family = \"gpt2\" has as many key/value heads as heads; leave it out");
+}
+
+void check_rope(const ModelSection& model, CrossChecks& checks) {
+  if (!model.rope_scaling || !checks.know({"model.rope_scaling"})) return;
+  checks.expect(model.rope_scaling->type != RopeScalingType::llama3 ||
+                    model.rope_scaling->low_freq_factor < model.rope_scaling->high_freq_factor,
+                "model.rope_scaling",
+                fmt::format("low_freq_factor = {} must be below high_freq_factor = {}",
+                            model.rope_scaling->low_freq_factor, model.rope_scaling->high_freq_factor));
+}
+
+void check_batch(const Job& job, CrossChecks& checks) {
+  if (!checks.know({"batch.global", "batch.micro", "parallel.data", "parallel.pipeline"})) return;
+  // Both factors are below 2^33 and 2^21: the product fits.
+  const int64_t together = job.batch.micro * job.parallel.data;
+  checks.expect(job.batch.global % together == 0, "batch.global",
+                fmt::format("{} sequences are no multiple of micro · data = {} · {} = {}", job.batch.global,
+                            job.batch.micro, job.parallel.data, together));
+}
+
+void check_learning_rate(const Job& job, CrossChecks& checks) {
+  const LearningRateSection& rate = job.learning_rate;
+  if (checks.know({"learning_rate.min", "learning_rate.max"})) {
+    checks.expect(rate.min <= rate.max, "learning_rate.min",
+                  fmt::format("{} is above max = {}", rate.min, rate.max));
+  }
+  if (!checks.know({"learning_rate.warmup_steps", "learning_rate.decay_steps", "learning_rate.decay_style",
+                    "run.steps"})) {
+    return;
+  }
+  if (rate.decay_style == DecayStyle::wsd) {
+    checks.expect(
+        rate.decay_steps <= job.run.steps, "learning_rate.decay_steps",
+        fmt::format("{} steps of decay do not fit into run.steps = {}", rate.decay_steps, job.run.steps));
+    checks.expect(rate.warmup_steps <= job.run.steps - rate.decay_steps || rate.decay_steps > job.run.steps,
+                  "learning_rate.warmup_steps",
+                  fmt::format("{} steps of warm-up and {} of decay do not fit into run.steps = {}",
+                              rate.warmup_steps, rate.decay_steps, job.run.steps));
+  } else if (rate.decay_style != DecayStyle::constant && checks.given("learning_rate.decay_steps")) {
+    checks.expect(rate.warmup_steps <= rate.decay_steps, "learning_rate.warmup_steps",
+                  fmt::format("{} is beyond decay_steps = {}, which counts from the first step",
+                              rate.warmup_steps, rate.decay_steps));
+  } else {
+    checks.expect(rate.warmup_steps <= job.run.steps, "learning_rate.warmup_steps",
+                  fmt::format("{} is beyond run.steps = {}", rate.warmup_steps, job.run.steps));
+  }
+}
+
+void check_data(const Job& job, CrossChecks& checks) {
+  if (checks.know({"evaluation.every_steps", "data.validation"})) {
+    checks.expect(job.evaluation.every_steps == 0 || !job.data.validation.empty(), "evaluation.every_steps",
+                  "evaluation needs data.validation, which is missing");
+    checks.expect(job.evaluation.every_steps == 0 || job.evaluation.batches > 0, "evaluation.batches",
+                  "an evaluation needs at least 1 batch; every_steps = 0 turns it off");
+  }
+  if (checks.know({"model.vocab_size", "data.tokenizer"}) && checks.has_section("model")) {
+    checks.expect(job.model.vocab_size > 0 || !job.data.tokenizer.empty(), "model.vocab_size",
+                  "required, but missing: it is the tokenizer's only where data.tokenizer names one");
+  }
+}
+
+void check_parallel(const Job& job, CrossChecks& checks) {
+  const int64_t stages = job.parallel.pipeline * job.parallel.chunks;
+  if (!checks.know({"parallel.pipeline", "parallel.chunks"})) return;
+  if (checks.know({"recompute.stages"}) && !job.recompute.stages.empty()) {
+    checks.expect(
+        static_cast<int64_t>(job.recompute.stages.size()) == stages, "recompute.stages",
+        fmt::format("{} modes for pipeline · chunks = {} stages", job.recompute.stages.size(), stages));
+  }
+  if (checks.know({"parallel.partition"}) && job.parallel.partition == PartitionMethod::units) {
+    checks.expect(static_cast<int64_t>(job.parallel.partition_units.size()) == stages, "parallel.partition",
+                  fmt::format("{} counts for pipeline · chunks = {} stages",
+                              job.parallel.partition_units.size(), stages));
+    int64_t units = 0;
+    for (const int64_t count : job.parallel.partition_units) units += count;
+    checks.expect(
+        units == 2 * job.model.layers + 2 || !checks.know({"model.layers"}), "parallel.partition",
+        fmt::format("the counts add up to {}, but the model has {} units (embedding, an attention and an MLP "
+                    "a layer, head)",
+                    units, 2 * job.model.layers + 2));
+  }
+}
+
+void check_conservative(const Job& job, CrossChecks& checks) {
+  if (!checks.know({"bubble_budget.conservative"})) return;
+  Job described;
+  const std::vector<SectionKeys> sections = keys_of(described);
+  const SectionKeys* parallel = find_section(sections, "parallel");
+  for (const auto& [name, value] : job.bubble_budget.conservative) {
+    checks.expect(find_key(*parallel, name) != nullptr, "bubble_budget.conservative",
+                  fmt::format("`{}` is no key of [parallel]", name));
+  }
+}
+
+}  // namespace
+
+void check_across(const Job& job, const GivenKeys& given, Problems& problems) {
+  CrossChecks checks(given, problems);
+  check_heads(job.model, checks);
+  check_family(job.model, checks);
+  check_rope(job.model, checks);
+  check_batch(job, checks);
+  check_learning_rate(job, checks);
+  check_data(job, checks);
+  check_parallel(job, checks);
+  check_conservative(job, checks);
+}
+
+}  // namespace penstock

@@ -1,0 +1,106 @@
+// What the job file can say and this version cannot do. A feature that lands takes its row out of here.
+#include <string>
+
+#include <fmt/format.h>
+
+#include "trainer/job/job_keys.h"
+#include "trainer/job/resolve.h"
+
+namespace penstock {
+namespace {
+
+struct NotYet {
+  const char* path;  ///< a key, or a section: all of its keys
+  const char* why;
+  bool (*refused)(const Job&) = nullptr;  ///< without it: any value but the default
+};
+
+constexpr const char* kOneRank = "it runs one rank";
+constexpr const char* kCpuOnly = "it runs on CPUs only";
+
+constexpr NotYet kNotYet[] = {
+    {"model.rope_scaling", "rotary frequencies are not stretched"},
+    {"data.document_mask", "attention sees the whole sample"},
+    {"precision.compute", "it computes in fp32 or bf16",
+     [](const Job& job) { return job.precision.compute == Precision::fp8; }},
+    {"precision.p2p", kOneRank,
+     [](const Job& job) {
+       return job.precision.p2p != job.precision.compute && job.precision.compute != Precision::fp8;
+     }},
+    {"precision.gradient_reduce", kOneRank},
+    {"precision.stochastic_rounding", "weights have an fp32 master"},
+    {"parallel.pipeline", kOneRank},
+    {"parallel.data", kOneRank, [](const Job& job) { return job.parallel.data > 1; }},
+    {"parallel.schedule", kOneRank},
+    {"parallel.chunks", kOneRank},
+    {"parallel.warmup_slack", kOneRank},
+    {"parallel.memory_limit_gib", "memory is planned, but not limited"},
+    {"parallel.order", kOneRank},
+    {"parallel.device", kCpuOnly, [](const Job& job) { return job.parallel.device == DeviceChoice::cuda; }},
+    {"parallel.share_devices", kCpuOnly},
+    {"parallel.sharded_optimizer", kOneRank},
+    {"parallel.bucket_mib", kOneRank},
+    {"parallel.reduce_every", kOneRank},
+    {"parallel.gradient_sum", kOneRank},
+    {"comm.transport", kOneRank,
+     [](const Job& job) {
+       return job.comm.transport != TransportChoice::automatic &&
+              job.comm.transport != TransportChoice::inproc;
+     }},
+    {"comm.bootstrap", kOneRank},
+    {"comm.address", kOneRank},
+    {"comm.port", kOneRank},
+    {"comm.nccl", kCpuOnly},
+    {"recompute.mode", "recomputation is chosen by hand",
+     [](const Job& job) { return job.recompute.mode == RecomputeMode::automatic; }},
+    {"checkpoint.keep_every_steps", "it keeps the newest checkpoints"},
+    {"checkpoint.on_save_error", "a failed save is reported, and the run goes on"},
+    {"numerics.on_nonfinite", "it can stop or skip the step",
+     [](const Job& job) { return job.numerics.on_nonfinite == NumericsPolicy::rollback; }},
+    {"numerics.on_spike", "spikes are not looked for",
+     [](const Job& job) {
+       return job.numerics.on_spike != NumericsPolicy::warn &&
+              job.numerics.on_spike != NumericsPolicy::ignore;
+     }},
+    {"numerics.spike_z", "spikes are not looked for"},
+    {"numerics.spike_window", "spikes are not looked for"},
+    {"numerics.replica_check_every_steps", kOneRank},
+    {"bubble_budget", "bubbles are not budgeted"},
+    {"log.prometheus", "metrics go to metrics.jsonl and tensorboard/"},
+    {"trace", "no traces are written"},
+    {"watchdog", "there is no watchdog"},
+    {"cuda", kCpuOnly},
+};
+
+// The row for a key: its own, or its section's.
+const NotYet* row_of(const std::string& section, const std::string& path) {
+  for (const NotYet& row : kNotYet) {
+    if (path == row.path || section == row.path) return &row;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+void refuse_not_yet(const Job& job, const GivenKeys& given, Problems& problems) {
+  Job copy = job;
+  Job initial;
+  const std::vector<SectionKeys> sections = keys_of(copy);
+  const std::vector<SectionKeys> defaults = keys_of(initial);
+  for (size_t s = 0; s < sections.size(); ++s) {
+    for (size_t k = 0; k < sections[s].keys.size(); ++k) {
+      const Key& key = sections[s].keys[k];
+      const std::string path = sections[s].name + "." + key.name;
+      const NotYet* row = row_of(sections[s].name, path);
+      if (row == nullptr || given.spoilt(path)) continue;
+      const TomlNode value = key.value();
+      const bool refused =
+          row->refused != nullptr ? row->refused(job) : !same_value(value, defaults[s].keys[k].value());
+      if (!refused) continue;
+      problems.add(given.place_of(path),
+                   fmt::format("{} = {}: not in this version; {}", path, to_text(value), row->why));
+    }
+  }
+}
+
+}  // namespace penstock

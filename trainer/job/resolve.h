@@ -1,0 +1,19 @@
+#pragma once
+
+#include "trainer/job/job.h"
+#include "trainer/job/job_reader.h"
+#include "trainer/job/read_job.h"
+
+namespace penstock {
+
+/// Fills every value that follows from others where the author gave none.
+void resolve(Job& job, const GivenKeys& given, const Launch& launch);
+
+/// Checks keys against each other on a resolved job; says nothing about keys that are already known to be
+/// wrong.
+void check_across(const Job& job, const GivenKeys& given, Problems& problems);
+
+/// Adds a problem for every value that this version does not implement.
+void refuse_not_yet(const Job& job, const GivenKeys& given, Problems& problems);
+
+}  // namespace penstock
