@@ -26,7 +26,7 @@ struct ParameterSpec {
   bool compute_copy = false;  ///< matmul and embedding weights: kernels read a copy in the compute dtype;
                               ///< norms and biases are read as fp32 masters
   bool tied = false;          ///< the head's share of the token embedding: a gradient accumulator of its own
-                      ///< (contract C1 c), the embedding's name
+                              ///< (contract C1 c), the embedding's name
 };
 
 /// The parameters of one unit, in order. The head of a tied model lists "embedding.token.weight" with `tied`.

@@ -37,15 +37,17 @@ Stage::Stage(const UnitContext& context, PlannedMemory& memory, size_t index, Te
   side_band_memory_ =
       static_cast<char*>(memory.claim(ArenaTag::activations, stage_piece(index, "side_band"),
                                       side_band_slot_ * static_cast<size_t>(config_.forward_slots)));
-  const BoundaryTensor hidden = boundary(rank_).front();
-  const Shape buffers{config_.boundary_buffers, hidden.shape[0], hidden.shape[1]};
+  hidden_ = boundary(rank_).front();
+  const size_t buffers = boundary_stride() * static_cast<size_t>(config_.boundary_buffers);
   if (config_.end < unit_count(model)) {
-    output_ = memory.claim(ArenaTag::communication, stage_piece(index, "output"), hidden.dtype, buffers);
+    output_ =
+        static_cast<char*>(memory.claim(ArenaTag::communication, stage_piece(index, "output"), buffers));
   } else {
     head_ = static_cast<HeadUnit*>(members_.back().unit.get());
   }
   if (config_.begin > 0)
-    d_input_ = memory.claim(ArenaTag::communication, stage_piece(index, "d_input"), hidden.dtype, buffers);
+    d_input_ =
+        static_cast<char*>(memory.claim(ArenaTag::communication, stage_piece(index, "d_input"), buffers));
 }
 
 SlotView Stage::view(int member, Phase phase, const SlotIds& slots) const {
@@ -150,10 +152,17 @@ Tensor Stage::d_output(const SlotIds& slots) const {
   return view(units() - 1, Phase::backward_input, slots)[Id::d_output];
 }
 
-Tensor Stage::boundary_buffer(const char* what, Tensor buffers, int buffer) const {
-  if (!buffers)
-    throw UsageError(fmt::format("the stage of units [{}, {}) has no {}", config_.begin, config_.end, what));
-  return buffers.rows(buffer, 1).view(Shape{buffers.shape[1], buffers.shape[2]});
+size_t Stage::boundary_stride() const {
+  return aligned(static_cast<size_t>(hidden_.shape.elements()) * size_of(hidden_.dtype));
+}
+
+Tensor Stage::boundary_buffer(const char* what, char* buffers, int buffer) const {
+  if (buffers == nullptr || buffer < 0 || buffer >= config_.boundary_buffers) {
+    throw UsageError(fmt::format("{} buffer {} of the stage of units [{}, {}), which has {}", what, buffer,
+                                 config_.begin, config_.end,
+                                 buffers == nullptr ? 0 : config_.boundary_buffers));
+  }
+  return {buffers + static_cast<size_t>(buffer) * boundary_stride(), hidden_.dtype, hidden_.shape};
 }
 
 Tensor Stage::output(int buffer) const {

@@ -65,7 +65,8 @@ class Stage {
   SlotView view(int member, Phase phase, const SlotIds& slots) const;
   MicroBatch micro_batch_of(const SlotIds& slots, int64_t micro_batch, Pass pass) const;
   void tell(int member, Phase phase, Tensor handed) const;
-  Tensor boundary_buffer(const char* what, Tensor buffers, int buffer) const;
+  size_t boundary_stride() const;
+  Tensor boundary_buffer(const char* what, char* buffers, int buffer) const;
 
   const RankConfig& rank_;
   StageConfig config_;
@@ -73,8 +74,9 @@ class Stage {
   std::vector<SideBandTensor> side_band_;
   char* side_band_memory_ = nullptr;
   size_t side_band_slot_ = 0;
-  Tensor output_;   // (buffers, N·C)
-  Tensor d_input_;  // (buffers, N·C)
+  BoundaryTensor hidden_;
+  char* output_ = nullptr;   // boundary_buffers of them, each aligned
+  char* d_input_ = nullptr;  // likewise
   Tensor losses_;
   HeadUnit* head_ = nullptr;
   Observer observer_;

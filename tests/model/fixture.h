@@ -13,7 +13,8 @@ struct FixtureTensor {
   std::vector<double> values;
 };
 
-/// Reads the format that fixtures/make_fixtures.py states. Throws std::runtime_error for a file that is not so.
+/// Reads the format that fixtures/make_fixtures.py states. Throws std::runtime_error for a file that is not
+/// so.
 std::map<std::string, FixtureTensor> read_fixture(const std::string& path);
 
 }  // namespace penstock::testing

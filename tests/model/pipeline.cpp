@@ -101,7 +101,8 @@ Pipeline::Pipeline(PipelineOptions options) : options_(std::move(options)) {
     config.stages = options_.ranks[index];
     for (size_t stage = 0; stage < config.stages.size(); ++stage) {
       StageConfig& at = config.stages[stage];
-      if (at.recompute.empty()) at.recompute.assign(static_cast<size_t>(at.end - at.begin), options_.recompute);
+      if (at.recompute.empty())
+        at.recompute.assign(static_cast<size_t>(at.end - at.begin), options_.recompute);
       by_begin[at.begin] = {index, stage};
     }
     DeviceOptions device;
@@ -235,8 +236,8 @@ double Pipeline::evaluate(std::vector<HostBatch>& batches) {
   int64_t targets = 0;
   for (size_t m = 0; m < batches.size(); ++m) {
     forward(static_cast<int64_t>(m), batches[m], model::Pass::evaluation);
-    targets += std::count_if(batches[m].targets.begin(), batches[m].targets.end(),
-                             [](int32_t t) { return t >= 0; });
+    targets +=
+        std::count_if(batches[m].targets.begin(), batches[m].targets.end(), [](int32_t t) { return t >= 0; });
   }
   return last.model->read(*last.stream).loss_sum / static_cast<double>(targets);
 }
@@ -263,7 +264,7 @@ void Pipeline::load(const Values& values) {
   }
 }
 
-Values Pipeline::collect(Tensor model::Parameter::* member) {
+Values Pipeline::collect(Tensor model::Parameter::*member) {
   Values all;
   for (auto& rank : ranks_) {
     rank->stream->synchronize();

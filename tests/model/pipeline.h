@@ -94,7 +94,7 @@ class Pipeline {
     size_t rank = 0;
     size_t stage = 0;
   };
-  Values collect(Tensor model::Parameter::* member);
+  Values collect(Tensor model::Parameter::*member);
   model::Stage& stage(const Place& place) { return ranks_[place.rank]->model->stage(place.stage); }
   Stream& stream_of(const Place& place) { return *ranks_[place.rank]->stream; }
   void forward(int64_t micro_batch, HostBatch& batch, model::Pass pass);
