@@ -44,9 +44,11 @@ std::string nearest(const std::string& word, const std::vector<std::string>& kno
   size_t fewest = 0;
   for (const std::string& candidate : known) {
     const std::string other = folded(candidate);
+    const size_t longer = std::max(wanted.size(), other.size());
+    const size_t allowed = std::max<size_t>(1, longer / 3);
+    if (longer - std::min(wanted.size(), other.size()) > allowed) continue;
     const size_t edits = distance(wanted, other);
-    const size_t allowed = std::max<size_t>(1, std::max(wanted.size(), other.size()) / 3);
-    if (edits > allowed || edits == std::max(wanted.size(), other.size())) continue;
+    if (edits > allowed || edits == longer) continue;
     if (best.empty() || edits < fewest) {
       best = candidate;
       fewest = edits;

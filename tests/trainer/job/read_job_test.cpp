@@ -174,8 +174,8 @@ TEST(ReadJob, HostileDocumentsAreRefusedQuickly) {
   EXPECT_THAT(refusal("", {dots + "=1"}), HasSubstr("more than 64 dots"));
   EXPECT_THAT(refusal("", {"run.name={" + dots + "=1}"}), HasSubstr("more than 64 dots"));
   std::string keys = "[model]\n";
-  for (int i = 0; i < 20000; ++i) keys += "key_number_" + std::to_string(i) + " = 1\n";
-  EXPECT_THAT(refusal(keys), AllOf(HasSubstr("… and 19956 more\n20006 problems in the job"),
+  for (int i = 0; i < 5000; ++i) keys += "key_number_" + std::to_string(i) + " = 1\n";
+  EXPECT_THAT(refusal(keys), AllOf(HasSubstr("… and 4956 more\n5006 problems in the job"),
                                    StartsWith("job.toml:1:1: [model]")));
   // Dots in values and comments are no keys.
   EXPECT_EQ(refusal(example_job() + "# " + std::string(500, '.') + "\n"), "");
