@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "data/content_hash.h"
 #include "data/data_error.h"
 #include "data/mapped_file.h"
 #include "kernels/device/error.h"
@@ -82,7 +83,7 @@ void Checkpoint::open_shards(std::vector<Damage>& damages) {
                            fmt::format("{}", shard.bytes)});
         continue;
       }
-      const std::string hash = hash_of(bytes.data(), shard.head_bytes);
+      const std::string hash = data::hash_hex(data::hash_bytes(bytes.data(), shard.head_bytes));
       if (hash != shard.head_hash) {
         damages.push_back({path, 0, "the list of tensors", "hash " + hash, shard.head_hash});
         continue;
@@ -126,8 +127,8 @@ void Checkpoint::check_hashes(std::vector<Damage>& damages) const {
     for (const Piece& piece : tensor.pieces) {
       const auto file = shards_.find(piece.shard);
       if (file == shards_.end()) continue;
-      const std::string hash = hash_of(file->second.bytes() + piece.begin,
-                                       static_cast<size_t>(piece.count) * size_of(tensor.dtype));
+      const std::string hash = data::hash_hex(data::hash_bytes(
+          file->second.bytes() + piece.begin, static_cast<size_t>(piece.count) * size_of(tensor.dtype)));
       if (hash != piece.hash) {
         damages.push_back({file->second.path(), piece.begin, piece_name(tensor, piece),
                            "values with hash " + hash, piece.hash});

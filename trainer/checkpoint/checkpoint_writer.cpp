@@ -47,6 +47,15 @@ void make_empty_file(const std::string& path) {
   if (::close(fd) != 0 && errno != EINTR) throw data::system_error(path, "close it", errno);
 }
 
+// Deletes what nobody needs any more. Where that fails the next attempt does it.
+void discard(const std::string& folder) noexcept {
+  try {
+    static_cast<void>(remove_folder(folder));
+  } catch (const std::exception& error) {
+    static_cast<void>(error);
+  }
+}
+
 bool exists(const std::string& path) {
   struct stat status = {};
   return ::lstat(path.c_str(), &status) == 0;
@@ -166,62 +175,58 @@ void CheckpointWriter::put_in_place(int64_t step) const {
   const std::string home = checkpoints_ + "/" + name_of(Kind::complete, step, 0);
   const std::string outgoing = checkpoints_ + "/" + name_of(Kind::outgoing, step, attempt_);
   const AttemptFence fence(checkpoints_, attempt_);  // held until the folder has its name
-  if (exists(home)) {
-    // Exchanging both names at once leaves no moment without either; not every file system can.
-    if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, home.c_str(), RENAME_EXCHANGE) == 0) {
-      data::sync_folder(checkpoints_);
-      data::rename_durably(from, outgoing);
-    } else if (errno == EINVAL || errno == ENOSYS || errno == ENOTSUP) {
-      data::rename_durably(home, outgoing);  // claim_attempt() puts it back if we die here
-      try {
-        data::rename_durably(from, home);
-      } catch (const data::DataError&) {
-        if (!exists(home)) data::rename_durably(outgoing, home);
-        throw;
-      }
-    } else {
-      throw data::system_error(from, "exchange it with " + home, errno);
-    }
-    static_cast<void>(remove_folder(outgoing));  // one with foreign files stays, under this name
-  } else {
+  if (!exists(home)) {
     data::rename_durably(from, home);
+    return;
   }
+  // Exchanging both names at once leaves no moment without either; not every file system can.
+  if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, home.c_str(), RENAME_EXCHANGE) == 0) {
+    data::sync_folder(checkpoints_);
+    discard(from);
+    return;
+  }
+  if (errno != EINVAL && errno != ENOSYS && errno != ENOTSUP) {
+    throw data::system_error(from, "exchange it with " + home, errno);
+  }
+  if (exists(outgoing)) discard(outgoing);
+  data::rename_durably(home, outgoing);  // claim_attempt() puts it back if we die here
+  try {
+    data::rename_durably(from, home);
+  } catch (const data::DataError&) {
+    if (!exists(home)) data::rename_durably(outgoing, home);
+    throw;
+  }
+  discard(outgoing);
 }
 
 void CheckpointWriter::abandon(int64_t step) const noexcept {
+  discard(temporary(step));
+}
+
+std::string CheckpointWriter::delete_checkpoint(const Listed& old) const {
+  const std::string outgoing = checkpoints_ + "/" + name_of(Kind::outgoing, old.step, attempt_);
   try {
-    if (exists(temporary(step))) static_cast<void>(remove_folder(temporary(step)));
-  } catch (const std::exception& error) {
-    // The save's own error is what counts and was thrown already.
-    static_cast<void>(error);
+    data::rename_durably(old.path, outgoing);  // from here on nobody takes it for a checkpoint
+    const std::string reason = remove_folder(outgoing);
+    if (reason.empty()) return fmt::format("deleted {}", old.path);
+    data::rename_durably(outgoing, old.path);
+    return fmt::format("kept {}: {}", old.path, reason);
+  } catch (const data::DataError& error) {
+    return fmt::format("could not delete {}: {}", old.path, error.what());
   }
 }
 
 std::vector<std::string> CheckpointWriter::prune(int64_t step, int keep_last,
                                                  int64_t keep_every_steps) const {
-  return saving(step, checkpoints_, [&] {
-    std::vector<std::string> notes;
-    int kept = 0;
-    std::vector<Listed> listed = list(checkpoints_, Depth::quick);
-    for (auto at = listed.rbegin(); at != listed.rend(); ++at) {
-      if (at->step > step || !at->problem.empty()) continue;
-      if (kept < keep_last) {
-        ++kept;
-        continue;
-      }
-      if (keep_every_steps > 0 && at->step % keep_every_steps == 0) continue;
-      const std::string outgoing = checkpoints_ + "/" + name_of(Kind::outgoing, at->step, attempt_);
-      data::rename_durably(at->path, outgoing);
-      const std::string reason = remove_folder(outgoing);
-      if (reason.empty()) {
-        notes.push_back(fmt::format("deleted {}", at->path));
-      } else {
-        data::rename_durably(outgoing, at->path);
-        notes.push_back(fmt::format("kept {}: {}", at->path, reason));
-      }
-    }
-    return notes;
-  });
+  std::vector<std::string> notes;
+  std::vector<Listed> listed = list(checkpoints_, Depth::quick);
+  int kept = 0;
+  for (auto at = listed.rbegin(); at != listed.rend(); ++at) {
+    if (at->step > step || !at->problem.empty()) continue;
+    if (kept++ < keep_last || (keep_every_steps > 0 && at->step % keep_every_steps == 0)) continue;
+    notes.push_back(delete_checkpoint(*at));
+  }
+  return notes;
 }
 
 }  // namespace penstock::checkpoint

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "kernels/device/tensor.h"
+#include "trainer/checkpoint/checkpoint_reader.h"
 #include "trainer/checkpoint/manifest.h"
 
 namespace penstock::checkpoint {
@@ -59,8 +60,8 @@ void check_space(const std::string& checkpoints, uint64_t bytes);
 
 /// Writes checkpoints for one attempt. A save is begin() on rank 0, write() on every rank, commit() on rank 0
 /// with everybody's entries; until commit() renames the folder into place, the earlier checkpoints are all
-/// there is. Every function throws SaveError, may be called from any thread, and leaves the earlier
-/// checkpoints intact. At most one save at a time.
+/// there is. Functions of a save throw SaveError and then leave the earlier checkpoints intact (UsageError
+/// for tensors or state that cannot be saved); they may be called from any thread, one save at a time.
 class CheckpointWriter {
  public:
   CheckpointWriter(std::string checkpoints, uint64_t attempt);
@@ -75,14 +76,16 @@ class CheckpointWriter {
   /// Deletes what a failed save left, to give its space back; errors of this are ignored, the next attempt
   /// cleans.
   void abandon(int64_t step) const noexcept;
-  /// After a commit of `step`: keeps the `keep_last` newest complete checkpoints up to `step`, and those
-  /// whose step is a multiple of `keep_every_steps` (0: none more). Never touches newer ones, damaged ones,
-  /// or what the run did not write. Returns a line for each folder it deleted or had to leave.
+  /// After a commit of `step`: keeps the `keep_last` newest whole checkpoints up to `step`, and those whose
+  /// step is a multiple of `keep_every_steps` (0: none more). Never touches newer ones, damaged ones, or what
+  /// the run did not write. A line for each folder that it deleted or could not delete; CheckpointError if
+  /// the folder cannot be read.
   std::vector<std::string> prune(int64_t step, int keep_last, int64_t keep_every_steps) const;
 
  private:
   std::string temporary(int64_t step) const;
   void put_in_place(int64_t step) const;
+  std::string delete_checkpoint(const Listed& old) const;
 
   std::string checkpoints_;
   uint64_t attempt_;

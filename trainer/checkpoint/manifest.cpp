@@ -4,8 +4,8 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <xxhash.h>
 
+#include "data/content_hash.h"
 #include "kernels/device/error.h"
 #include "trainer/checkpoint/checkpoint_error.h"
 #include "trainer/checkpoint/stored_type.h"
@@ -20,10 +20,10 @@ constexpr int format_version = 1;
 
 // The file is `before_hash HASH before_body BODY after_body`, and HASH is that of BODY's bytes: as a whole
 // valid JSON, yet no bit of it can change unseen.
-constexpr std::string_view before_hash = "{\"xxh128\": \"";
+constexpr std::string_view before_hash = "{\"xxh3\": \"";
 constexpr std::string_view before_body = "\",\n\"manifest\": ";
 constexpr std::string_view after_body = "}\n";
-constexpr size_t hash_digits = 32;
+constexpr size_t hash_digits = 16;
 
 class ManifestParser {
  public:
@@ -50,11 +50,11 @@ class ManifestParser {
         text.substr(before_hash.size() + hash_digits, before_body.size()) != before_body ||
         text.substr(text.size() - after_body.size()) != after_body) {
       refuse(fmt::format("{} bytes that are no manifest", text.size()),
-             "{\"xxh128\": HASH, \"manifest\": {...}}, as this program writes it");
+             "{\"xxh3\": HASH, \"manifest\": {...}}, as this program writes it");
     }
     const std::string_view body = text.substr(frame, text.size() - frame - after_body.size());
     const std::string_view stated = text.substr(before_hash.size(), hash_digits);
-    const std::string actual = hash_of(body.data(), body.size());
+    const std::string actual = data::hash_hex(data::hash_bytes(body.data(), body.size()));
     if (actual != stated) refuse(fmt::format("a manifest with hash {}", actual), std::string(stated));
     return body;
   }
@@ -100,7 +100,7 @@ class ManifestParser {
 
   Shard read_shard(const json& entry) const {
     Shard shard{entry.at("file").get<std::string>(), count(entry, "bytes"), count(entry, "head_bytes"),
-                entry.at("head_xxh128").get<std::string>()};
+                entry.at("head_xxh3").get<std::string>()};
     if (shard.file.empty() || shard.file.front() == '.' || shard.file.find('/') != std::string::npos) {
       refuse(fmt::format("shard \"{}\"", shard.file), "the name of a file in the checkpoint's folder");
     }
@@ -124,7 +124,7 @@ class ManifestParser {
     for (const json& piece : entry.at("pieces")) {
       tensor.pieces.push_back(Piece{count(piece, "shard"), signed_count(piece, "offset"),
                                     signed_count(piece, "count"), count(piece, "begin"),
-                                    piece.at("xxh128").get<std::string>()});
+                                    piece.at("xxh3").get<std::string>()});
       check_place(tensor, shards);
     }
     const std::string fault = coverage_fault(tensor);
@@ -173,15 +173,10 @@ ordered_json piece_json(const Piece& piece) {
           {"offset", piece.offset},
           {"count", piece.count},
           {"begin", piece.begin},
-          {"xxh128", piece.hash}};
+          {"xxh3", piece.hash}};
 }
 
 }  // namespace
-
-std::string hash_of(const void* bytes, size_t size) {
-  const XXH128_hash_t hash = XXH3_128bits(bytes, size);
-  return fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
-}
 
 std::string to_text(const Manifest& manifest) {
   ordered_json body;
@@ -207,7 +202,7 @@ std::string to_text(const Manifest& manifest) {
       body["shards"].push_back({{"file", shard.file},
                                 {"bytes", shard.bytes},
                                 {"head_bytes", shard.head_bytes},
-                                {"head_xxh128", shard.head_hash}});
+                                {"head_xxh3", shard.head_hash}});
     }
     body["tensors"] = ordered_json::array();
     for (const GlobalTensor& tensor : manifest.tensors) {
@@ -223,8 +218,8 @@ std::string to_text(const Manifest& manifest) {
     throw UsageError(
         fmt::format("the manifest of step {} cannot be written as JSON: {}", manifest.step, error.what()));
   }
-  return fmt::format("{}{}{}{}{}", before_hash, hash_of(text.data(), text.size()), before_body, text,
-                     after_body);
+  return fmt::format("{}{}{}{}{}", before_hash, data::hash_hex(data::hash_bytes(text.data(), text.size())),
+                     before_body, text, after_body);
 }
 
 Manifest manifest_from_text(const std::string& file, std::string_view text) {

@@ -13,7 +13,8 @@
 
 namespace penstock::checkpoint {
 
-/// A file of a checkpoint. `head` is all before its first tensor: length and JSON of a safetensors file.
+/// A file of a checkpoint. Hashes are XXH3, 64 bits, as 16 hexadecimal digits. `head` is all before its first
+/// tensor: length and JSON of a safetensors file.
 struct Shard {
   std::string file;  ///< name within the checkpoint's folder
   uint64_t bytes = 0;
@@ -55,9 +56,6 @@ struct Manifest {
   std::vector<Shard> shards;
   std::vector<GlobalTensor> tensors;  ///< sorted by name
 };
-
-/// XXH3-128 as 32 hexadecimal digits.
-std::string hash_of(const void* bytes, size_t size);
 
 /// The file's text: a hash, then the manifest that it is the hash of. UsageError if a state value would not
 /// come back as it went in (NaN and infinities have no JSON) or a text is not UTF-8.

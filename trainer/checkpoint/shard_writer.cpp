@@ -1,12 +1,10 @@
 #include <algorithm>
 #include <map>
-#include <memory>
-#include <new>
 #include <utility>
 
 #include <fmt/format.h>
-#include <xxhash.h>
 
+#include "data/content_hash.h"
 #include "data/file_writer.h"
 #include "kernels/device/error.h"
 #include "trainer/checkpoint/checkpoint_error.h"
@@ -57,20 +55,16 @@ SafetensorsLayout lay_out(const std::vector<Source>& sources) {
 }
 
 std::string write_hashed(data::FileWriter& writer, const void* data, size_t size) {
-  XXH3_state_t* const state = XXH3_createState();
-  if (state == nullptr) throw std::bad_alloc();
-  const std::unique_ptr<XXH3_state_t, XXH_errorcode (*)(XXH3_state_t*)> owner(state, XXH3_freeState);
-  XXH3_128bits_reset(state);
+  data::ContentHash hash;
   const auto* at = static_cast<const std::byte*>(data);
   while (size > 0) {
     const size_t block = std::min(size, block_bytes);
-    XXH3_128bits_update(state, at, block);
+    hash.bytes(at, block);
     writer.write(at, block);
     at += block;
     size -= block;
   }
-  const XXH128_hash_t hash = XXH3_128bits_digest(state);
-  return fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
+  return hash.hex();
 }
 
 }  // namespace
