@@ -8,7 +8,7 @@
 namespace penstock {
 
 /// What one optimizer step did.
-struct StepResult {
+struct StepSummary {
   int64_t step = 0;          ///< steps completed, this one included: 1…run.steps
   double loss = 0;           ///< mean over the step's target tokens, before the update
   double gradient_norm = 0;  ///< over all parameters, before clipping
@@ -38,8 +38,8 @@ struct Decision {
 class Participant {
  public:
   virtual ~Participant() = default;
-  virtual void wish(const StepResult& /*result*/, Decision& /*wishes*/) {}
-  virtual void act(const StepResult& /*result*/, const Decision& /*decision*/) {}
+  virtual void wish(const StepSummary& /*result*/, Decision& /*wishes*/) {}
+  virtual void act(const StepSummary& /*result*/, const Decision& /*decision*/) {}
 };
 
 }  // namespace penstock

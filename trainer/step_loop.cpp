@@ -16,7 +16,7 @@ void Decision::merge(const Decision& other) {
 Decision StepLoop::run(int64_t first, int64_t last) const {
   Decision decision;
   for (int64_t step = first; step < last; ++step) {
-    const StepResult result = train_step(step);
+    const StepSummary result = train_step(step);
     Decision wishes;
     wishes.finished = result.step == last;
     for (Participant* participant : participants) {

@@ -11,7 +11,7 @@ namespace penstock {
 /// Runs steps until the last one or until somebody asks to stop.
 struct StepLoop {
   /// Does step number `step` (0-based: steps completed before it).
-  std::function<StepResult(int64_t step)> train_step;
+  std::function<StepSummary(int64_t step)> train_step;
   /// The collective vote: turns this rank's wishes into the decision of all. One rank: returns its argument.
   std::function<Decision(const Decision& wishes)> vote;
   /// In the order in which they wish and act.

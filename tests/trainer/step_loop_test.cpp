@@ -11,7 +11,7 @@ namespace {
 
 struct Recorder : Participant {
   Recorder(std::string label, std::vector<std::string>& journal) : name(std::move(label)), lines(journal) {}
-  void wish(const StepResult& result, Decision& wishes) override {
+  void wish(const StepSummary& result, Decision& wishes) override {
     lines.push_back(name + " wishes " + std::to_string(result.step));
     if (result.step == save_at) wishes.save = true;
     if (result.step == stop_at) {
@@ -20,7 +20,7 @@ struct Recorder : Participant {
       wishes.reason = name;
     }
   }
-  void act(const StepResult& result, const Decision& decision) override {
+  void act(const StepSummary& result, const Decision& decision) override {
     lines.push_back(name + (decision.save ? " saves " : " acts ") + std::to_string(result.step));
   }
   std::string name;
@@ -38,7 +38,7 @@ struct StepLoopTest : testing::Test {
 
   StepLoopTest() {
     loop.train_step = [](int64_t step) {
-      StepResult result;
+      StepSummary result;
       result.step = step + 1;
       return result;
     };

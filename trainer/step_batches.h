@@ -1,0 +1,53 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "model/boundary.h"
+#include "trainer/corpus.h"
+#include "trainer/job/job.h"
+
+namespace penstock {
+
+/// The micro-batches of one step in host memory, with the views that the engine takes.
+class BatchSet {
+ public:
+  BatchSet(const Job& job, int64_t micro_batches);
+
+  std::span<HostMicroBatch> batches() { return batches_; }
+  /// The first `count` micro-batches; valid as long as this object.
+  std::span<const model::SideBand> bands(size_t count) const { return std::span(bands_).first(count); }
+  std::span<const model::SideBand> bands() const { return bands_; }
+  /// Targets that are not −1, over the first `count` micro-batches.
+  int64_t target_tokens(size_t count) const;
+
+ private:
+  std::vector<HostMicroBatch> batches_;
+  std::vector<model::SideBand> bands_;
+};
+
+/// The training data of steps, read one step ahead of the device: step k takes samples k·global … (k+1)·global − 1,
+/// micro-batch m of them the m-th run of `micro`.
+class StepBatches {
+ public:
+  StepBatches(const Job& job, Corpus& corpus);
+
+  /// The batches of `step`, read now unless prefetch() did; valid until the call after the next.
+  BatchSet& of(int64_t step);
+  /// Reads a step's batches while the device works on the one before.
+  void prefetch(int64_t step) { of(step); }
+
+ private:
+  struct Entry {
+    BatchSet set;
+    int64_t step = -1;
+  };
+  Corpus& corpus_;
+  int64_t global_;
+  int64_t micro_;
+  std::array<Entry, 2> entries_;
+};
+
+}  // namespace penstock
