@@ -3,13 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdlib>
-#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
+
+#include "trainer/report/terminal.h"
 
 namespace penstock::report {
 namespace {
@@ -19,11 +17,6 @@ using Clock = std::chrono::steady_clock;
 constexpr auto redraw_period = std::chrono::milliseconds(100);
 constexpr auto plain_period = std::chrono::seconds(10);
 constexpr int widest_bar = 30;
-
-bool is_set(const char* variable) {
-  const char* value = std::getenv(variable);
-  return value != nullptr && *value != '\0';
-}
 
 std::string with_separators(uint64_t number) {
   std::string digits = fmt::format("{}", number);
@@ -36,13 +29,9 @@ std::string with_separators(uint64_t number) {
 
 ProgressTarget ProgressTarget::standard_error() {
   ProgressTarget target;
-  const char* terminal = std::getenv("TERM");
-  const bool dumb = terminal == nullptr || std::string_view(terminal) == "dumb";
-  target.redraw = ::isatty(STDERR_FILENO) == 1 && !dumb && !is_set("NO_COLOR");
-  winsize size = {};
-  if (target.redraw && ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) {
-    target.columns = size.ws_col;
-  }
+  const Terminal terminal = terminal_of(target.stream);
+  target.redraw = terminal.redraw;
+  target.columns = terminal.columns;
   return target;
 }
 

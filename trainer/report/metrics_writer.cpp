@@ -1,0 +1,30 @@
+#include "trainer/report/metrics_writer.h"
+
+#include <cmath>
+#include <iterator>
+#include <string_view>
+#include <utility>
+
+namespace penstock::report {
+
+MetricsWriter::MetricsWriter(const std::string& path, int64_t attempt, MessageSink sink)
+    : file_(path, AppendFile::Tail::cut_partial_line, std::move(sink)), attempt_(attempt) {}
+
+void MetricsWriter::write(const StepMetrics& metrics) {
+  line_.clear();
+  const auto out = std::back_inserter(line_);
+  fmt::format_to(out, R"({{"schema": 1, "attempt": {}, "step": {}, "tokens": {})", attempt_, metrics.step,
+                 metrics.tokens);
+  for (const StepMetrics::Scalar& scalar : metrics.scalars()) {
+    if (!scalar.value) continue;
+    if (std::isfinite(*scalar.value)) {
+      fmt::format_to(out, R"(, "{}": {})", scalar.name, *scalar.value);
+    } else {
+      fmt::format_to(out, R"(, "{}": null)", scalar.name);
+    }
+  }
+  fmt::format_to(out, "}}\n");
+  file_.append(std::string_view(line_.data(), line_.size()));
+}
+
+}  // namespace penstock::report
