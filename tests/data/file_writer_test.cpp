@@ -14,11 +14,11 @@
 namespace penstock::data {
 namespace {
 
+using testing::HasSubstr;
 using tests::get_file;
 using tests::message_of;
 using tests::put_file;
 using tests::TemporaryFolder;
-using testing::HasSubstr;
 
 TEST(FileWriter, MakesTheFileAppearOnlyWhenComplete) {
   const TemporaryFolder folder;
@@ -65,7 +65,8 @@ TEST(FileWriter, RefusesASecondWriter) {
   const TemporaryFolder folder;
   FileWriter first(folder / "out");
   first.write("first");
-  EXPECT_THAT(message_of<DataError>([&] { FileWriter second(folder / "out"); }), HasSubstr("another process"));
+  EXPECT_THAT(message_of<DataError>([&] { FileWriter second(folder / "out"); }),
+              HasSubstr("another process"));
   first.commit();
   EXPECT_EQ(get_file(folder / "out"), "first");
 }
@@ -77,8 +78,10 @@ TEST(FileWriter, NamesWhatIsWrong) {
   EXPECT_THAT(message_of<DataError>([&] { FileWriter writer(folder.path().string()); }),
               HasSubstr("found a folder"));
   put_file(folder / "file", "");
-  EXPECT_THAT(message_of<DataError>([&] { FileWriter writer(folder / "file/out"); }), HasSubstr("Not a directory"));
-  EXPECT_THAT(message_of<DataError>([&] { rename_durably(folder / "a", folder / "b"); }), HasSubstr("cannot rename"));
+  EXPECT_THAT(message_of<DataError>([&] { FileWriter writer(folder / "file/out"); }),
+              HasSubstr("Not a directory"));
+  EXPECT_THAT(message_of<DataError>([&] { rename_durably(folder / "a", folder / "b"); }),
+              HasSubstr("cannot rename"));
 }
 
 TEST(FileWriter, WritingAfterCommitIsABug) {
@@ -132,7 +135,8 @@ TEST(MappedFile, RefusesWhatCannotBeMapped) {
   const TemporaryFolder folder;
   EXPECT_THAT(message_of<DataError>([&] { MappedFile file(folder / "none"); }),
               testing::AllOf(HasSubstr("none: cannot open"), HasSubstr("No such file")));
-  EXPECT_THAT(message_of<DataError>([&] { MappedFile file(folder.path().string()); }), HasSubstr("found a folder"));
+  EXPECT_THAT(message_of<DataError>([&] { MappedFile file(folder.path().string()); }),
+              HasSubstr("found a folder"));
   ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
   EXPECT_THAT(message_of<DataError>([&] { MappedFile file(folder / "pipe"); }), HasSubstr("found a pipe"));
 }

@@ -1,10 +1,10 @@
 #include "data/tokenizer.h"
 
+#include <random>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
 #include <nlohmann/json.hpp>
-#include <random>
 
 #include "data/bpe_trainer.h"
 #include "data/byte_alphabet.h"
@@ -22,7 +22,9 @@ using tests::get_file;
 using tests::message_of;
 using tests::TemporaryFolder;
 
-std::string fixture(const std::string& name) { return std::string(PENSTOCK_FIXTURES) + "/" + name; }
+std::string fixture(const std::string& name) {
+  return std::string(PENSTOCK_FIXTURES) + "/" + name;
+}
 
 const Tokenizer& reference() {
   static const Tokenizer tokenizer = load_tokenizer(fixture("hf_tokenizer.json"));
@@ -39,7 +41,8 @@ std::vector<std::string> chunks(std::string_view text) {
 TEST(TextSplitter, SplitsAsGpt2Does) {
   using Chunks = std::vector<std::string>;
   EXPECT_EQ(chunks(""), Chunks{});
-  EXPECT_EQ(chunks("Hello  world's 12ab!?\n"), (Chunks{"Hello", " ", " world", "'s", " 12", "ab", "!?", "\n"}));
+  EXPECT_EQ(chunks("Hello  world's 12ab!?\n"),
+            (Chunks{"Hello", " ", " world", "'s", " 12", "ab", "!?", "\n"}));
   EXPECT_EQ(chunks("a \n\n b"), (Chunks{"a", " \n\n", " b"}));
   EXPECT_EQ(chunks("we'll they'LL"), (Chunks{"we", "'ll", " they", "'", "LL"}));
   EXPECT_EQ(chunks("caf\u00e9\u00a0\u4e2d"), (Chunks{"caf\u00e9", "\u00a0", "\u4e2d"}));
@@ -48,7 +51,9 @@ TEST(TextSplitter, SplitsAsGpt2Does) {
 
 TEST(TextSplitter, KeepsInvalidUtf8Apart) {
   using Chunks = std::vector<std::string>;
-  EXPECT_EQ(chunks("ab\xff\xfe" "cd"), (Chunks{"ab", "\xff\xfe", "cd"}));
+  EXPECT_EQ(chunks("ab\xff\xfe"
+                   "cd"),
+            (Chunks{"ab", "\xff\xfe", "cd"}));
   EXPECT_EQ(chunks("\xe4\xb8"), (Chunks{"\xe4\xb8"})) << "a character cut short";
   EXPECT_EQ(chunks("\xed\xa0\x80"), (Chunks{"\xed\xa0\x80"})) << "a surrogate";
 }
@@ -104,7 +109,8 @@ TEST(Encoder, AgreesWithHuggingFace) {
   Encoder encoder(reference());
   for (const auto& row : expected) {
     const auto text = row.at("text").get<std::string>();
-    EXPECT_EQ(encoder.encode(text, SpecialText::recognised), row.at("ids").get<std::vector<int32_t>>()) << text;
+    EXPECT_EQ(encoder.encode(text, SpecialText::recognised), row.at("ids").get<std::vector<int32_t>>())
+        << text;
   }
 }
 
@@ -196,7 +202,9 @@ TEST(BpeTrainer, DoesNotDependOnThePiecesOfText) {
   BpeTrainer pieces(options);
   for (size_t at = 0; at < text.size();) {
     size_t end = std::min(at + 100, text.size());
-    while (end < text.size() && !(std::isalpha(static_cast<unsigned char>(text[end - 1])) && text[end] == ' ')) ++end;
+    while (end < text.size() &&
+           !(std::isalpha(static_cast<unsigned char>(text[end - 1])) && text[end] == ' '))
+      ++end;
     pieces.add_text(std::string_view(text).substr(at, end - at));
     at = end;
   }
@@ -219,7 +227,8 @@ TEST(BpeTrainer, StopsWhenNoPairIsLeft) {
 TEST(BpeTrainer, RefusesAVocabularyWithoutRoomForTheBytes) {
   BpeOptions options;
   options.vocabulary = 256;
-  EXPECT_THAT(message_of<DataError>([&] { BpeTrainer trainer(options); }), HasSubstr("found 256, expected at least 257"));
+  EXPECT_THAT(message_of<DataError>([&] { BpeTrainer trainer(options); }),
+              HasSubstr("found 256, expected at least 257"));
 }
 
 TEST(Tokenizer, DecodingRefusesForeignIds) {

@@ -84,7 +84,7 @@ void print_facts(const data::TokenFile& file) {
   const auto count = [](uint64_t number) { return format_amount(number, ProgressUnit::count, ""); };
   fmt::print("{}.idx/.bin\n", file.prefix());
   fmt::print("  tokens         {} ({})\n", count(facts.tokens), data::token_type_name(facts.type));
-  fmt::print("  documents      {} in {} sequences", count(facts.documents), count(file.index().sequences()));
+  fmt::print("  documents      {} (sequences {})", count(facts.documents), count(file.index().sequences()));
   if (facts.documents > 0) {
     fmt::print(", {:.1f} tokens each on average",
                static_cast<double>(facts.tokens) / static_cast<double>(facts.documents));

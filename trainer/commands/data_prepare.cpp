@@ -180,7 +180,8 @@ class Preparation {
   static void describe(const data::SideCar& facts, const std::string& prefix) {
     fmt::print("{}.idx/.bin: {}, {}, {}\n", prefix,
                report::format_amount(facts.tokens, ProgressUnit::count, "tokens"),
-               report::format_amount(facts.documents, ProgressUnit::count, "documents"),
+               report::format_amount(facts.documents, ProgressUnit::count,
+                                     facts.documents == 1 ? "document" : "documents"),
                data::token_type_name(facts.type));
   }
 

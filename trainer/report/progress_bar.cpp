@@ -88,8 +88,8 @@ std::string ProgressBar::line(bool last) const {
   if (options_.total && *options_.total > 0) {
     const double share = std::min(1.0, static_cast<double>(done_) / static_cast<double>(*options_.total));
     text += fmt::format("{:3.0f} % ", std::floor(100 * share));
-    tail = format_amount(done_, options_.kind, "") + " / " +
-           format_amount(*options_.total, options_.kind, options_.unit);
+    tail = format_amount(done_, options_.kind, options_.kind == ProgressUnit::bytes ? options_.unit : "") +
+           " / " + format_amount(*options_.total, options_.kind, options_.unit);
     if (!last && rate > 0) {
       const double left = static_cast<double>(*options_.total) * (1 - share) / rate;
       tail += fmt::format("  {} left", format_duration(left));

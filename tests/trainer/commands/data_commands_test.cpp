@@ -1,0 +1,292 @@
+// The data commands as a user gives them: arguments in, files, output and status out.
+#include <thread>
+
+#include <CLI/CLI.hpp>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "data/encoder.h"
+#include "data/token_file.h"
+#include "data/tokenizer_json.h"
+#include "tests/data/temporary_folder.h"
+#include "trainer/commands/data_inspect.h"
+#include "trainer/commands/data_prepare.h"
+#include "trainer/commands/document_split.h"
+#include "trainer/commands/tokenizer_train.h"
+
+namespace penstock::commands {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using tests::get_file;
+using tests::put_file;
+using tests::TemporaryFolder;
+
+struct Outcome {
+  int status;  // -1: refused by the argument parser
+  std::string out;
+  std::string error;
+};
+
+Outcome run(std::vector<std::string> arguments) {
+  CLI::App app{"penstock"};
+  app.require_subcommand(1);
+  int status = -1;
+  CLI::App* tokenizer = app.add_subcommand("tokenizer");
+  CLI::App* data = app.add_subcommand("data");
+  add_tokenizer_train(*tokenizer, status);
+  add_data_prepare(*data, status);
+  add_data_inspect(*data, status);
+  testing::internal::CaptureStdout();
+  testing::internal::CaptureStderr();
+  std::string refusal;
+  try {
+    std::reverse(arguments.begin(), arguments.end());
+    app.parse(std::move(arguments));
+  } catch (const CLI::ParseError& error) {
+    refusal = error.what();
+    status = -1;
+  }
+  std::string out = testing::internal::GetCapturedStdout();
+  std::string error = testing::internal::GetCapturedStderr();
+  return {status, out, error + refusal};
+}
+
+std::string verses(int count) {
+  std::string text;
+  for (int i = 0; i < count; ++i) {
+    text += "And it came to pass in the " + std::to_string(i * i % 97) +
+            "th year, that the king said unto them.\n";
+    if (i % 5 == 4) text += "\n";
+  }
+  return text;
+}
+
+std::string tokens_as_text(const std::string& prefix, const std::string& tokenizer) {
+  const data::TokenFile file(prefix);
+  std::vector<int32_t> tokens(file.tokens());
+  file.read(0, tokens, 1 << 30);
+  return data::load_tokenizer(tokenizer).decode(tokens);
+}
+
+class DataCommands : public testing::Test {
+ protected:
+  void SetUp() override {
+    put_file(folder_ / "text.txt", verses(200));
+    ASSERT_EQ(train({"text.txt"}, "300", "tok.json").status, 0);
+  }
+  Outcome train(const std::vector<std::string>& inputs, const std::string& size, const std::string& output) {
+    std::vector<std::string> arguments{"tokenizer", "train",          "--vocab-size", size,
+                                       "--output",  folder_ / output, "--input"};
+    for (const std::string& input : inputs) arguments.push_back(folder_ / input);
+    return run(arguments);
+  }
+  Outcome prepare(const std::string& input, const std::string& output,
+                  const std::vector<std::string>& more = {}) {
+    std::vector<std::string> arguments{"data",     "prepare",        "--tokenizer", folder_ / "tok.json",
+                                       "--output", folder_ / output, "--input",     folder_ / input};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run(arguments);
+  }
+  TemporaryFolder folder_;
+};
+
+TEST_F(DataCommands, TrainPrepareInspect) {
+  const Outcome prepared = prepare("text.txt", "text");
+  EXPECT_EQ(prepared.status, 0) << prepared.error;
+  EXPECT_THAT(prepared.out, AllOf(HasSubstr("text.idx/.bin: "), HasSubstr(" tokens, 1 document, uint16"),
+                                  HasSubstr("bytes a token")));
+  EXPECT_THAT(prepared.error, HasSubstr("preparing 100 %"));
+  EXPECT_EQ(tokens_as_text(folder_ / "text", folder_ / "tok.json"), verses(200) + "<|endoftext|>");
+
+  const Outcome shown =
+      run({"data", "inspect", folder_ / "text", "--tokenizer", folder_ / "tok.json", "--sample", "0"});
+  EXPECT_EQ(shown.status, 0) << shown.error;
+  EXPECT_THAT(shown.out, AllOf(HasSubstr("equal to the side-car's hashes"),
+                               HasSubstr("the one that made the file"), HasSubstr("And it came to pass")));
+  const Outcome as_json = run(
+      {"data", "inspect", folder_ / "text", "--tokenizer", folder_ / "tok.json", "--sample", "1", "--json"});
+  const auto object = nlohmann::json::parse(as_json.out);
+  EXPECT_EQ(object["documents"], 1);
+  EXPECT_EQ(object["vocabulary"], 300);
+  EXPECT_EQ(object["tokenizer_matches"], true);
+  EXPECT_EQ(object["sample"]["tokens"].size(), 64u);
+}
+
+TEST_F(DataCommands, EverySeparatorKeepsTheText) {
+  put_file(folder_ / "json.jsonl", "{\"text\": \"one\"}\n{\"text\": \"two\"}\n");
+  put_file(folder_ / "lines.txt", "one\n\ntwo\n");
+  put_file(folder_ / "ends.txt", "one<|endoftext|>two");
+  const std::vector<std::array<std::string, 2>> cases{{"json.jsonl", "file"},
+                                                      {"lines.txt", "line"},
+                                                      {"lines.txt", "blank-line"},
+                                                      {"ends.txt", "end-of-text"}};
+  for (const auto& [input, separator] : cases) {
+    ASSERT_EQ(prepare(input, "x", {"--document-separator", separator}).status, 0) << separator;
+    EXPECT_EQ(tokens_as_text(folder_ / "x", folder_ / "tok.json"), "one<|endoftext|>two<|endoftext|>")
+        << separator;
+  }
+}
+
+TEST_F(DataCommands, ValidationTakesDrawnDocuments) {
+  ASSERT_EQ(
+      prepare("text.txt", "t", {"--document-separator", "blank-line", "--validation-fraction", "0.1"}).status,
+      0);
+  const data::TokenFile training(folder_ / "t");
+  const data::TokenFile validation(folder_ / "t-validation");
+  EXPECT_EQ(training.index().documents(), 36u);
+  EXPECT_EQ(validation.index().documents(), 4u);
+}
+
+TEST_F(DataCommands, ValidationOfOneDocumentIsItsEnd) {
+  ASSERT_EQ(prepare("text.txt", "t", {"--validation-fraction", "0.1"}).status, 0);
+  std::string first = tokens_as_text(folder_ / "t", folder_ / "tok.json");
+  std::string second = tokens_as_text(folder_ / "t-validation", folder_ / "tok.json");
+  const std::string end = "<|endoftext|>";
+  ASSERT_EQ(first.substr(first.size() - end.size()), end);
+  first.resize(first.size() - end.size());
+  EXPECT_EQ(first + second, verses(200) + end);
+  EXPECT_EQ(first.back(), '\n') << "cut at a line end";
+  EXPECT_NEAR(static_cast<double>(second.size()), 0.1 * static_cast<double>(verses(200).size()), 120);
+}
+
+TEST_F(DataCommands, ReadAPipe) {
+  ASSERT_EQ(::mkfifo((folder_ / "pipe").c_str(), 0600), 0);
+  std::thread writer([&] { put_file(folder_ / "pipe", "one\ntwo"); });
+  const Outcome outcome = prepare("pipe", "p", {"--document-separator", "line"});
+  writer.join();
+  EXPECT_EQ(outcome.status, 0) << outcome.error;
+  std::thread again([&] { put_file(folder_ / "pipe", "one\ntwo"); });
+  const Outcome refused = prepare("pipe", "q", {"--validation-fraction", "0.5"});
+  again.join();
+  EXPECT_EQ(refused.status, 3);
+  EXPECT_THAT(refused.error, HasSubstr("a pipe, whose size is not known"));
+}
+
+TEST_F(DataCommands, BytesThatAreNoUtf8AreKeptAndMentioned) {
+  put_file(folder_ / "latin.txt", "caf\xe9 and na\xefve\n");
+  const Outcome outcome = prepare("latin.txt", "l");
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_THAT(outcome.error, HasSubstr("latin.txt: 2 bytes are not UTF-8, the first at byte 3"));
+  EXPECT_EQ(tokens_as_text(folder_ / "l", folder_ / "tok.json"), "caf\xe9 and na\xefve\n<|endoftext|>");
+}
+
+TEST_F(DataCommands, OddInputs) {
+  put_file(folder_ / "empty.txt", "");
+  put_file(folder_ / "one.txt", "x");
+  put_file(folder_ / "newlines.txt", std::string(1000, '\n'));
+  put_file(folder_ / "bad.jsonl", "{\"text\": 5}\n");
+  std::string binary;
+  for (int i = 0; i < 100000; ++i) binary.push_back(static_cast<char>(i * i % 251));
+  put_file(folder_ / "binary", binary);
+
+  EXPECT_EQ(train({"one.txt"}, "300", "a.json").status, 0);
+  EXPECT_THAT(train({"one.txt"}, "300", "a.json").error, HasSubstr("257 tokens instead of 300"));
+  EXPECT_EQ(train({"newlines.txt", "binary", "empty.txt"}, "400", "a.json").status, 0);
+  EXPECT_EQ(train({"empty.txt"}, "300", "b.json").status, 3);
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "b.json"));
+
+  EXPECT_EQ(prepare("one.txt", "o").status, 0);
+  EXPECT_EQ(prepare("binary", "b").status, 0);
+  EXPECT_EQ(tokens_as_text(folder_ / "b", folder_ / "tok.json"), binary + "<|endoftext|>");
+  EXPECT_EQ(prepare("newlines.txt", "n").status, 0);
+  for (const auto& [input, more, says] :
+       std::vector<std::tuple<std::string, std::vector<std::string>, std::string>>{
+           {"empty.txt", {}, "found no text"},
+           {"newlines.txt", {"--document-separator", "line"}, "found no text"},
+           {"none.txt", {}, "No such file"},
+           {".", {}, "found a folder"},
+           {"bad.jsonl", {}, "bad.jsonl:1: byte 0"},
+           {"one.txt", {"--validation-fraction", "0.5"}, "none fell to validation"},
+           {"text.txt",
+            {"--document-separator", "line", "--validation-fraction", "0.004"},
+            "none fell to validation"},
+           {"text.txt", {"--end-of-text", "</s>"}, "`<|endoftext|>`"}}) {
+    const Outcome outcome = prepare(input, "x", more);
+    EXPECT_EQ(outcome.status, 3) << input;
+    EXPECT_THAT(outcome.error, AllOf(HasSubstr("penstock: error: "), HasSubstr(says)));
+    for (const char* ending : {".idx", ".bin", ".bin.partial", ".bin.meta.toml", "-validation.bin.partial"}) {
+      EXPECT_FALSE(std::filesystem::exists(folder_ / ("x" + std::string(ending)))) << input << ending;
+    }
+  }
+}
+
+TEST_F(DataCommands, OddOutputs) {
+  EXPECT_THAT(train({"text.txt"}, "300", "no/tok.json").error, HasSubstr("No such file or directory"));
+  EXPECT_THAT(train({"text.txt"}, "300", ".").error, HasSubstr("found a folder"));
+  const Outcome absent = prepare("text.txt", "no/x");
+  EXPECT_EQ(absent.status, 3);
+  EXPECT_THAT(absent.error,
+              HasSubstr("no/x.bin.partial: cannot create it: No such file or directory; check the path"));
+}
+
+TEST_F(DataCommands, ArgumentsAreChecked) {
+  EXPECT_EQ(train({"text.txt"}, "256", "x.json").status, -1);
+  EXPECT_EQ(train({"text.txt"}, "99999999999999999999", "x.json").status, -1);
+  EXPECT_EQ(train({"text.txt"}, "many", "x.json").status, -1);
+  EXPECT_EQ(prepare("text.txt", "x", {"--validation-fraction", "1"}).status, -1);
+  EXPECT_EQ(prepare("text.txt", "x", {"--document-separator", "page"}).status, -1);
+  EXPECT_EQ(run({"data", "inspect"}).status, -1);
+}
+
+TEST_F(DataCommands, InspectFindsDamage) {
+  ASSERT_EQ(prepare("text.txt", "t").status, 0);
+  std::string bin = get_file(folder_ / "t.bin");
+  bin[100] = static_cast<char>(bin[100] ^ 1);
+  put_file(folder_ / "t.bin", bin);
+  const Outcome outcome = run({"data", "inspect", folder_ / "t"});
+  EXPECT_EQ(outcome.status, 3);
+  EXPECT_THAT(outcome.error, HasSubstr("a block with XXH3"));
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_EQ(run({"data", "inspect", folder_ / "none"}).status, 3);
+}
+
+TEST_F(DataCommands, InspectMakesASideCarForForeignFiles) {
+  ASSERT_EQ(prepare("text.txt", "t").status, 0);
+  const std::string side_car = data::side_car_path(folder_ / "t.bin");
+  const std::string before = get_file(side_car);
+  std::filesystem::remove(side_car);
+  EXPECT_THAT(run({"data", "inspect", folder_ / "t"}).out, HasSubstr("no side-car to compare with"));
+  EXPECT_FALSE(std::filesystem::exists(side_car));
+  EXPECT_EQ(run({"data", "inspect", folder_ / "t", "--write-side-car"}).status, 0);
+  EXPECT_EQ(data::read_side_car(folder_ / "t.bin")->block_hashes.size(), 1u);
+  EXPECT_EQ(run({"data", "inspect", folder_ / "t"}).status, 0);
+}
+
+TEST_F(DataCommands, InspectRefusesASampleThatIsNotThere) {
+  ASSERT_EQ(prepare("text.txt", "t").status, 0);
+  const Outcome outcome = run({"data", "inspect", folder_ / "t", "--sample", "100000"});
+  EXPECT_EQ(outcome.status, 3);
+  EXPECT_THAT(outcome.error, HasSubstr("found sample 100000, expected 0 to "));
+  const data::TokenFile file(folder_ / "t");
+  const std::string last = std::to_string((file.tokens() - 1) / 64);
+  EXPECT_EQ(run({"data", "inspect", folder_ / "t", "--sample", last}).status, 0);
+}
+
+TEST(DocumentDraw, TakesOneOfEachBlock) {
+  for (const double fraction : {0.5, 0.1, 0.05, 0.3, 0.9, 0.99, 0.001, 1.0 / 3}) {
+    const DocumentDraw draw(fraction);
+    uint64_t taken = 0;
+    for (uint64_t document = 0; document < 20000; ++document) {
+      if (draw.is_validation(document)) ++taken;
+      const double exact = static_cast<double>(document + 1) * fraction;
+      ASSERT_NEAR(static_cast<double>(taken), exact, 1.001 + fraction)
+          << "of " << document + 1 << " at " << fraction;
+    }
+  }
+  EXPECT_FALSE(DocumentDraw(0).is_validation(3));
+}
+
+TEST(PlaceToSplit, PrefersALineEnd) {
+  EXPECT_EQ(place_to_split("one two\nthree", 3), 8u);
+  EXPECT_EQ(place_to_split("one two three", 4), 7u);
+  EXPECT_EQ(place_to_split("onetwo", 2), 6u);
+  EXPECT_EQ(place_to_split("", 0), 0u);
+}
+
+}  // namespace
+}  // namespace penstock::commands
