@@ -16,8 +16,8 @@ namespace penstock {
 ///                             linear: max − (max − min) · u
 ///                             step d, and every later one, runs at min
 ///   wsd, step > w             u = (step − (n − d)) / d, at least 0 and at most 1; max − (max − min) · u:
-///                             max up to step n − d, then linear; step n (for d = 0 the one after it), and every
-///                             later one, runs at min
+///                             max up to step n − d, then linear; step n (for d = 0 the one after it), and
+///                             every later one, runs at min
 ///   constant, step > w        max
 ///
 /// Where d ≤ w there is no decay to spread: the rate falls from max to min after step w (cosine, linear).

@@ -17,9 +17,10 @@ EvaluationResult evaluate(runtime::LocalEngine& engine, Corpus& corpus, const Jo
   const auto available = static_cast<int64_t>(corpus.validation()->samples_per_epoch());
   const int64_t micro_batches = std::min(samples, available) / job.batch.micro;
   if (micro_batches == 0) {
-    throw data::DataError(fmt::format("{}: has {} samples of {} tokens, but an evaluation needs one micro-batch of {} "
-                                      "(batch.micro); give it more text",
-                                      job.data.validation, available, job.model.sequence_length, job.batch.micro));
+    throw data::DataError(
+        fmt::format("{}: has {} samples of {} tokens, but an evaluation needs one micro-batch of {} "
+                    "(batch.micro); give it more text",
+                    job.data.validation, available, job.model.sequence_length, job.batch.micro));
   }
   const int64_t group = std::min(micro_batches, engine.rank().config().micro_batches);
   BatchSet set(job, group);

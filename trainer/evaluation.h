@@ -15,9 +15,9 @@ struct EvaluationResult {
   double seconds = 0;
 };
 
-/// Evaluates validation samples 0 … `samples` − 1, at most all of the file, in whole micro-batches: the same samples
-/// every time. Leaves early, with what it has, once a signal asks the run to stop. UsageError without validation data;
-/// DataError if the file has not one micro-batch.
+/// Evaluates validation samples 0 … `samples` − 1, at most all of the file, in whole micro-batches: the same
+/// samples every time. Leaves early, with what it has, once a signal asks the run to stop. UsageError without
+/// validation data; DataError if the file has not one micro-batch.
 EvaluationResult evaluate(runtime::LocalEngine& engine, Corpus& corpus, const Job& job, int64_t samples);
 
 }  // namespace penstock

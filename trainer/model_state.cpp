@@ -40,8 +40,8 @@ std::vector<checkpoint::TensorDescription> model_tensors(const model::ParameterS
 void load_model(const checkpoint::Checkpoint& checkpoint, model::RankModel& rank, Stream& stream) {
   const auto differences = checkpoint.differences(model_tensors(rank.parameters()));
   if (!differences.empty()) {
-    throw checkpoint::CheckpointError(fmt::format("{} is a checkpoint of another model:\n  {}", checkpoint.path(),
-                                                  fmt::join(differences, "\n  ")));
+    throw checkpoint::CheckpointError(fmt::format("{} is a checkpoint of another model:\n  {}",
+                                                  checkpoint.path(), fmt::join(differences, "\n  ")));
   }
   stream.synchronize();
   for_each_tensor(rank.parameters(), [&](const std::string& name, const Tensor& tensor) {

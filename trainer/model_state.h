@@ -8,16 +8,16 @@
 
 namespace penstock {
 
-/// A rank's share of a checkpoint: every parameter's master under its global name, its moments under "<name>.moment1"
-/// and "<name>.moment2", all fp32. A tied weight stands once, under the embedding's name. The sources point into the
-/// model's memory.
+/// A rank's share of a checkpoint: every parameter's master under its global name, its moments under
+/// "<name>.moment1" and "<name>.moment2", all fp32. A tied weight stands once, under the embedding's name.
+/// The sources point into the model's memory.
 std::vector<checkpoint::Source> model_sources(const model::ParameterStore& parameters);
 
 /// The tensors that a checkpoint of this model must hold.
 std::vector<checkpoint::TensorDescription> model_tensors(const model::ParameterStore& parameters);
 
-/// Copies a checkpoint's tensors into the model and renews the compute copies. Waits. CheckpointError listing every
-/// tensor that is missing, too many, or of another shape.
+/// Copies a checkpoint's tensors into the model and renews the compute copies. Waits. CheckpointError listing
+/// every tensor that is missing, too many, or of another shape.
 void load_model(const checkpoint::Checkpoint& checkpoint, model::RankModel& rank, Stream& stream);
 
 }  // namespace penstock

@@ -28,8 +28,8 @@ class BatchSet {
   std::vector<model::SideBand> bands_;
 };
 
-/// The training data of steps, read one step ahead of the device: step k takes samples k·global … (k+1)·global − 1,
-/// micro-batch m of them the m-th run of `micro`.
+/// The training data of steps, read one step ahead of the device: step k takes samples k·global …
+/// (k+1)·global − 1, micro-batch m of them the m-th run of `micro`.
 class StepBatches {
  public:
   StepBatches(const Job& job, Corpus& corpus);

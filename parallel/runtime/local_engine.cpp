@@ -12,7 +12,9 @@ using model::Pass;
 using model::SideBand;
 
 LocalEngine::LocalEngine(Device& device, math::Math& math, model::RankConfig config)
-    : device_(device), rank_(device, math, std::move(config)), stream_(device.create_stream("compute", StreamUse::compute)) {
+    : device_(device),
+      rank_(device, math, std::move(config)),
+      stream_(device.create_stream("compute", StreamUse::compute)) {
   if (rank_.stages() != 1 || !rank_.stage(0).has_embedding() || !rank_.stage(0).has_head()) {
     throw UsageError("a local engine runs one stage that holds the whole model");
   }
@@ -57,7 +59,8 @@ std::span<const float> LocalEngine::logits(const SideBand& micro_batch, int64_t 
   const int64_t vocab = rank_.config().model.vocab_size;
   if (!logits_) {
     const Shape shape{1, vocab};
-    Arena& arena = device_.create_arena(ArenaTag::communication, aligned(static_cast<size_t>(vocab) * sizeof(float)));
+    Arena& arena =
+        device_.create_arena(ArenaTag::communication, aligned(static_cast<size_t>(vocab) * sizeof(float)));
     logits_ = arena.allocate("generation.logits", DType::fp32, shape);
     host_logits_.resize(static_cast<size_t>(vocab));
   }

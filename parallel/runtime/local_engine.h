@@ -14,14 +14,15 @@
 
 namespace penstock::runtime {
 
-/// Runs steps of a model that one rank holds as one stage: micro-batch after micro-batch F, I, W, then the optimizer.
+/// Runs steps of a model that one rank holds as one stage: micro-batch after micro-batch F, I, W, then the
+/// optimizer.
 ///
-/// Micro-batches are side bands in host memory, which must stay as they are until the step was finished. Losses and
-/// gradients are added over micro-batches in ascending order (contract C1 b).
+/// Micro-batches are side bands in host memory, which must stay as they are until the step was finished.
+/// Losses and gradients are added over micro-batches in ascending order (contract C1 b).
 class LocalEngine {
  public:
-  /// `device` and `math` outlive the engine. `config` has one stage of all units. All memory is reserved when this
-  /// returns; DeviceError with the table if it is not there.
+  /// `device` and `math` outlive the engine. `config` has one stage of all units. All memory is reserved when
+  /// this returns; DeviceError with the table if it is not there.
   LocalEngine(Device& device, math::Math& math, model::RankConfig config);
   ~LocalEngine();
   LocalEngine(const LocalEngine&) = delete;
@@ -40,8 +41,8 @@ class LocalEngine {
   /// logits (V) fp32 after token `row` (0…N−1) of one micro-batch, forward only. Waits.
   std::span<const float> logits(const model::SideBand& micro_batch, int64_t row);
 
-  /// Names the first unit with a NaN or infinity in a step over these micro-batches, and which of them it was. The
-  /// step's gradients are lost. Waits.
+  /// Names the first unit with a NaN or infinity in a step over these micro-batches, and which of them it
+  /// was. The step's gradients are lost. Waits.
   struct Finding {
     model::Nonfinite where;
     size_t micro_batch = 0;

@@ -11,7 +11,7 @@
 #include "data/token_file.h"
 #include "data/tokenizer_json.h"
 #include "data/utf8.h"
-#include "trainer/commands/data_command.h"
+#include "trainer/commands/run_command.h"
 #include "trainer/report/progress_bar.h"
 
 namespace penstock::commands {
@@ -154,8 +154,12 @@ CLI::App* add_data_inspect(CLI::App& parent, int& exit_code) {
       "Examples:\n"
       "  penstock data inspect book\n"
       "  penstock data inspect book --tokenizer tokenizer.json --sample 0");
-  command->callback(
-      [options, &exit_code] { exit_code = run_reporting_data_errors([&] { run_data_inspect(*options); }); });
+  command->callback([options, &exit_code] {
+    exit_code = run_command([&] {
+      run_data_inspect(*options);
+      return 0;
+    });
+  });
   return command;
 }
 

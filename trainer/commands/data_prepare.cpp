@@ -13,9 +13,9 @@
 #include "data/token_writer.h"
 #include "data/tokenizer_json.h"
 #include "data/utf8.h"
-#include "trainer/commands/data_command.h"
 #include "trainer/commands/document_split.h"
 #include "trainer/commands/input_size.h"
+#include "trainer/commands/run_command.h"
 #include "trainer/report/progress_bar.h"
 
 namespace penstock::commands {
@@ -246,8 +246,12 @@ CLI::App* add_data_prepare(CLI::App& parent, int& exit_code) {
       "  penstock data prepare --input book.txt --tokenizer tokenizer.json --output book "
       "--validation-fraction 0.05\n"
       "  penstock data prepare --input web-*.jsonl --tokenizer tokenizer.json --output web");
-  command->callback(
-      [options, &exit_code] { exit_code = run_reporting_data_errors([&] { run_data_prepare(*options); }); });
+  command->callback([options, &exit_code] {
+    exit_code = run_command([&] {
+      run_data_prepare(*options);
+      return 0;
+    });
+  });
   return command;
 }
 

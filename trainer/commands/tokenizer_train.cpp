@@ -11,8 +11,8 @@
 #include "data/document_reader.h"
 #include "data/file_writer.h"
 #include "data/tokenizer_json.h"
-#include "trainer/commands/data_command.h"
 #include "trainer/commands/input_size.h"
+#include "trainer/commands/run_command.h"
 #include "trainer/report/progress_bar.h"
 
 namespace penstock::commands {
@@ -99,7 +99,10 @@ CLI::App* add_tokenizer_train(CLI::App& parent, int& exit_code) {
       "  penstock tokenizer train --input book.txt --vocab-size 4096 --output tokenizer.json\n"
       "  zcat *.txt.gz | penstock tokenizer train --input - --vocab-size 32768 --output tokenizer.json");
   command->callback([options, &exit_code] {
-    exit_code = run_reporting_data_errors([&] { run_tokenizer_train(*options); });
+    exit_code = run_command([&] {
+      run_tokenizer_train(*options);
+      return 0;
+    });
   });
   return command;
 }

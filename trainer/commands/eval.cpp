@@ -1,0 +1,77 @@
+#include "trainer/commands/eval.h"
+
+#include <cmath>
+#include <limits>
+#include <memory>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "data/data_error.h"
+#include "trainer/commands/job_arguments.h"
+#include "trainer/commands/run_command.h"
+#include "trainer/evaluation.h"
+#include "trainer/inference.h"
+
+namespace penstock::commands {
+namespace {
+
+struct EvalArguments {
+  JobArguments job;
+  std::string checkpoint;
+  int64_t samples = 0;
+  bool json = false;
+};
+
+int run_eval(const EvalArguments& arguments) {
+  const Job job = arguments.job.read();
+  if (job.data.validation.empty()) {
+    throw data::DataError(
+        fmt::format("{}: data.validation names no token file to evaluate on", arguments.job.file));
+  }
+  Inference model = open_inference(job, arguments.checkpoint, job.micro_batches());
+  Corpus corpus(model.job);
+  const EvaluationResult result =
+      evaluate(*model.engine, corpus, model.job,
+               arguments.samples > 0 ? arguments.samples : std::numeric_limits<int64_t>::max());
+  if (arguments.json) {
+    const nlohmann::ordered_json text{{"schema", 1},
+                                      {"checkpoint", model.checkpoint},
+                                      {"step", model.step},
+                                      {"loss", result.loss},
+                                      {"perplexity", std::exp(result.loss)},
+                                      {"tokens", result.tokens},
+                                      {"samples", result.samples},
+                                      {"seconds", result.seconds}};
+    fmt::print("{}\n", text.dump(2));
+  } else {
+    fmt::print("{}: loss {:.4f}, perplexity {:.2f} over {} tokens of {} ({:.0f} tokens/s)\n",
+               model.checkpoint, result.loss, std::exp(result.loss), result.tokens, job.data.validation,
+               static_cast<double>(result.tokens) / result.seconds);
+  }
+  return 0;
+}
+
+}  // namespace
+
+CLI::App* add_eval(CLI::App& parent, int& exit_code) {
+  auto arguments = std::make_shared<EvalArguments>();
+  CLI::App* command = parent.add_subcommand("eval", "Loss of a checkpoint on the job's validation file");
+  arguments->job.add_to(*command);
+  command->add_option("--checkpoint", arguments->checkpoint, "a checkpoint's folder; else the run's newest")
+      ->type_name("FOLDER");
+  command->add_option("--samples", arguments->samples, "only the first so many samples; else all of the file")
+      ->check(CLI::PositiveNumber)
+      ->type_name("N");
+  command->add_flag("--json", arguments->json, "answer in JSON");
+  command->footer(
+      "Examples:\n"
+      "  penstock eval configs/quickstart.toml\n"
+      "  penstock eval job.toml --checkpoint runs/NAME/checkpoints/step-00001000 --json\n"
+      "  penstock eval job.toml --set 'data.validation=\"other\"'");
+  command->callback(
+      [arguments, &exit_code] { exit_code = run_command([&] { return run_eval(*arguments); }); });
+  return command;
+}
+
+}  // namespace penstock::commands

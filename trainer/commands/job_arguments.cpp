@@ -1,0 +1,19 @@
+#include "trainer/commands/job_arguments.h"
+
+#include "trainer/job/read_job.h"
+
+namespace penstock::commands {
+
+void JobArguments::add_to(CLI::App& command, bool required) {
+  command.add_option("job", file, "the job file (TOML)")->required(required)->type_name("JOB");
+  command.add_option("--set", overrides, "overrides a key of the job file, e.g. --set run.steps=2000")
+      ->type_name("section.key=value")
+      ->expected(1)
+      ->take_all();
+}
+
+Job JobArguments::read() const {
+  return read_job(file, overrides);
+}
+
+}  // namespace penstock::commands

@@ -1,0 +1,45 @@
+#include "trainer/commands/run_command.h"
+
+#include <cstdio>
+#include <exception>
+
+#include <fmt/format.h>
+
+#include "data/data_error.h"
+#include "trainer/checkpoint/checkpoint_error.h"
+#include "trainer/job/problems.h"
+#include "trainer/resume.h"
+#include "trainer/run_folder.h"
+
+namespace penstock::commands {
+namespace {
+
+int report(ExitCode code, const char* what) {
+  fmt::print(stderr, "penstock: error: {}\n", what);
+  return static_cast<int>(code);
+}
+
+}  // namespace
+
+int run_command(const std::function<int()>& work) {
+  try {
+    return work();
+  } catch (const JobError& error) {
+    fmt::print(stderr, "{}", error.what());
+    return static_cast<int>(ExitCode::usage);
+  } catch (const ResumeError& error) {
+    return report(ExitCode::usage, error.what());
+  } catch (const RunFolderError& error) {
+    return report(ExitCode::usage, error.what());
+  } catch (const data::DataError& error) {
+    return report(ExitCode::data, error.what());
+  } catch (const checkpoint::CheckpointError& error) {
+    return report(ExitCode::no_checkpoint, error.what());
+  } catch (const checkpoint::SaveError& error) {
+    return report(ExitCode::storage, error.what());
+  } catch (const std::exception& error) {
+    return report(ExitCode::internal_error, error.what());
+  }
+}
+
+}  // namespace penstock::commands

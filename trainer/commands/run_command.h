@@ -1,0 +1,12 @@
+#pragma once
+
+#include <functional>
+
+namespace penstock::commands {
+
+/// Does a command's work and returns its exit status. An exception is printed once, as "penstock: error: …"
+/// on standard error (a job file's problems as they are), and becomes the exit code of its kind: JobError,
+/// ResumeError, RunFolderError 2; DataError 3; CheckpointError 4; SaveError 6; anything else 1.
+int run_command(const std::function<int()>& work);
+
+}  // namespace penstock::commands

@@ -1,0 +1,49 @@
+#include <exception>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "trainer/commands/data_inspect.h"
+#include "trainer/commands/data_prepare.h"
+#include "trainer/commands/eval.h"
+#include "trainer/commands/generate.h"
+#include "trainer/commands/job.h"
+#include "trainer/commands/plan.h"
+#include "trainer/commands/tokenizer_train.h"
+#include "trainer/commands/train.h"
+#include "trainer/commands/usage_error.h"
+#include "trainer/version/version.h"
+
+int main(int argc, char** argv) {
+  using namespace penstock::commands;
+  int exit_code = 0;
+  CLI::App app("Pre-trains transformers with pipeline parallelism and a bubble budget.", "penstock");
+  app.require_subcommand(1);
+  app.set_version_flag("--version", [] { return penstock::version_text(); });
+  app.footer(
+      "Examples:\n"
+      "  penstock train configs/quickstart.toml\n"
+      "  penstock generate configs/quickstart.toml --prompt \"In the beginning\"\n"
+      "  penstock plan --schedule 1f1b --pipeline 4 --micro-batches 8\n"
+      "`penstock COMMAND --help` tells more.");
+  add_train(app, exit_code, std::vector<std::string>(argv, argv + argc));
+  add_eval(app, exit_code);
+  add_generate(app, exit_code);
+  add_plan(app, exit_code);
+  CLI::App* data = app.add_subcommand("data", "Prepare and inspect token files");
+  data->require_subcommand(1);
+  add_data_prepare(*data, exit_code);
+  add_data_inspect(*data, exit_code);
+  CLI::App* tokenizer = app.add_subcommand("tokenizer", "Train a tokenizer");
+  tokenizer->require_subcommand(1);
+  add_tokenizer_train(*tokenizer, exit_code);
+  add_job(app, exit_code);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return report_usage_error(app, error);
+  }
+  return exit_code;
+}

@@ -1,0 +1,79 @@
+#include "trainer/memory_report.h"
+
+#include <fmt/format.h>
+
+#include "model/flops.h"
+#include "model/parameter.h"
+
+namespace penstock {
+namespace {
+
+double mebibytes(size_t bytes) {
+  return static_cast<double>(bytes) / (1 << 20);
+}
+
+// tokens, targets, positions and starts of two steps (StepBatches reads one ahead), and the sample ids.
+size_t host_batch_bytes(const Job& job) {
+  const auto micro_batches = static_cast<size_t>(job.micro_batches());
+  const auto sequences = static_cast<size_t>(job.batch.micro);
+  const auto tokens = sequences * static_cast<size_t>(job.model.sequence_length);
+  return 2 * micro_batches * (4 * tokens * sizeof(int32_t) + sequences * sizeof(int64_t));
+}
+
+}  // namespace
+
+MemoryReport memory_report(const Job& job, model::MemoryPlan device, size_t outside) {
+  MemoryReport report;
+  report.device = std::move(device);
+  report.host_batches = host_batch_bytes(job);
+  report.outside = outside;
+  report.parameters = model::parameter_count(job.model);
+  report.flops_per_token = model::training_flops_per_token(job.model);
+  report.tokens_per_step = job.batch.global * job.model.sequence_length;
+  return report;
+}
+
+nlohmann::ordered_json to_json(const MemoryReport& report) {
+  nlohmann::ordered_json arenas;
+  for (int index = 0; index < arena_tag_count; ++index) {
+    const auto tag = static_cast<ArenaTag>(index);
+    nlohmann::ordered_json pieces = nlohmann::ordered_json::object();
+    for (const model::PlannedAllocation& piece : report.device.allocations) {
+      if (piece.tag == tag) pieces[piece.name] = piece.bytes;
+    }
+    arenas[std::string(name_of(tag))] = {{"bytes", report.device.bytes(tag)}, {"allocations", pieces}};
+  }
+  return {{"schema", 1},
+          {"ranks", 1},
+          {"parameters", report.parameters},
+          {"flops_per_token", report.flops_per_token},
+          {"tokens_per_step", report.tokens_per_step},
+          {"memory",
+           {{"device_bytes", report.device.bytes()},
+            {"arenas", arenas},
+            {"host_batches_bytes", report.host_batches},
+            {"outside_bytes", report.outside},
+            {"total_bytes", report.total()}}}};
+}
+
+std::string table(const MemoryReport& report) {
+  std::string text =
+      fmt::format("{} parameters, {} tokens a step, {:.4g} FLOP a token\n\n           bytes  what\n",
+                  report.parameters, report.tokens_per_step, report.flops_per_token);
+  text += report.device.table();
+  text += fmt::format("{:>16} host batches\n", report.host_batches);
+  text += fmt::format(
+      "{:>16} outside the accounts: program, libraries, mapped token files (measured in this process)\n",
+      report.outside);
+  text += fmt::format("{:>16} in all ({:.1f} MiB)\n", report.total(), mebibytes(report.total()));
+  return text;
+}
+
+std::string summary(const MemoryReport& report, const Device& device, double matmul_roof) {
+  return fmt::format(
+      "{} parameters on {}; memory {:.1f} MiB planned, {:.1f} MiB outside; large products {:.1f} GFLOP/s",
+      report.parameters, device.description(), mebibytes(report.device.bytes() + report.host_batches),
+      mebibytes(report.outside), matmul_roof / 1e9);
+}
+
+}  // namespace penstock

@@ -1,0 +1,75 @@
+#include "trainer/resume.h"
+
+#include <fmt/format.h>
+
+#include "trainer/checkpoint/checkpoint_error.h"
+#include "trainer/job/read_job.h"
+#include "trainer/job/write_job.h"
+
+namespace penstock {
+namespace {
+
+using checkpoint::Checkpoint;
+using checkpoint::CheckpointError;
+using checkpoint::Depth;
+
+// What of the stored job and data stands in the way of going on.
+std::string obstacles(const Job& job, const checkpoint::Manifest& manifest,
+                      const std::string& data_fingerprint) {
+  const Job stored = parse_job(manifest.job, "the checkpoint's job", {});
+  std::string text = to_text(refused_on_resume(stored, job));
+  // Other data under the same names; a job that names other data has said so already.
+  if (text.empty() && manifest.data_fingerprint != data_fingerprint) {
+    text = fmt::format("  the token files' contents or order: fingerprint {} → {}\n",
+                       manifest.data_fingerprint, data_fingerprint);
+  }
+  return text;
+}
+
+Checkpoint open_at(const std::string& path) {
+  try {
+    return Checkpoint::open(path, Depth::full);
+  } catch (const CheckpointError& error) {
+    throw CheckpointError(fmt::format("run.resume = \"{}\": {}", path, error.what()));
+  }
+}
+
+}  // namespace
+
+ResumePoint find_resume_point(const Job& job, const RunFolder& folder, const std::string& data_fingerprint,
+                              bool accept_changes) {
+  ResumePoint point;
+  const std::string checkpoints = folder.checkpoints().string();
+  const std::string& wish = job.run.resume;
+  if (wish == "never") {
+    const auto there = checkpoint::list(checkpoints, Depth::quick);
+    if (there.empty()) return point;
+    throw ResumeError(
+        fmt::format("run.resume is \"never\", but {} holds checkpoints up to step {}, which this run would "
+                    "overwrite; give it another run.name, or delete them",
+                    checkpoints, there.back().step));
+  }
+  checkpoint::Latest latest = checkpoint::latest(checkpoints, Depth::full);
+  for (const std::string& damaged : latest.passed_over) point.notes.push_back("passed over: " + damaged);
+  if (latest.checkpoint) {
+    point.checkpoint = std::move(latest.checkpoint);
+  } else if (wish == "must") {
+    throw CheckpointError(fmt::format("run.resume is \"must\", but {} holds no checkpoint", checkpoints));
+  } else if (wish != "auto") {
+    point.checkpoint = open_at(wish);
+  }
+  if (!point.checkpoint) return point;
+
+  point.step = point.checkpoint->manifest().step;
+  const std::string changes = obstacles(job, point.checkpoint->manifest(), data_fingerprint);
+  if (!changes.empty() && !accept_changes) {
+    throw ResumeError(
+        fmt::format("{} was written by another job; it would not go on as it began:\n{}"
+                    "change the job back, give it another run.name, or pass --accept-changes",
+                    point.checkpoint->path(), changes));
+  }
+  if (!changes.empty()) point.notes.push_back("accepted changes:\n" + changes);
+  return point;
+}
+
+}  // namespace penstock

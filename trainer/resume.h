@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "trainer/checkpoint/checkpoint_reader.h"
+#include "trainer/job/job.h"
+#include "trainer/run_folder.h"
+
+namespace penstock {
+
+/// The job and the checkpoint that it should go on from do not belong together; exit code ExitCode::usage.
+class ResumeError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// Where a run starts.
+struct ResumePoint {
+  std::optional<checkpoint::Checkpoint> checkpoint;  ///< absent: from step 0
+  int64_t step = 0;                                  ///< steps completed
+  std::vector<std::string> notes;                    ///< damaged checkpoints passed over, accepted changes
+};
+
+/// Chooses the checkpoint that run.resume asks for:
+///   auto    the newest whole one; from step 0 where there is none; CheckpointError where all are damaged
+///   must    as auto, but CheckpointError where there is none
+///   never   from step 0; ResumeError where the folder holds checkpoints, which the run would overwrite
+///   a path  the run's own newest, else the checkpoint at that path
+/// Every byte of it is verified. A job that differs from the stored one in more than steps, log, evaluation,
+/// checkpoint, parallel or recompute, or that reads other data, is a ResumeError with the differences unless
+/// `accept_changes`.
+ResumePoint find_resume_point(const Job& job, const RunFolder& folder, const std::string& data_fingerprint,
+                              bool accept_changes);
+
+}  // namespace penstock
