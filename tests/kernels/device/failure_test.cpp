@@ -32,16 +32,22 @@ TEST(Failure, SurfacesOnceAtSynchronizeWithItsNames) {
     const auto stream = device->create_stream("compute", StreamUse::compute);
     std::latch gate(1);
     bool dropped_ran = false;
+    double seconds = -1;
     CpuStream::of(*stream).enqueue("gate", [&gate] { gate.wait(); });
     enqueue_failure(*stream);
     enqueue_failure(*stream, "norm", "a later error");
+    stream->stamp(&seconds);  // not dropped, so not counted
     CpuStream::of(*stream).enqueue("dropped", [&dropped_ran] { dropped_ran = true; });
     gate.count_down();
     EXPECT_THAT(device_error([&] { stream->synchronize(); }),
                 AllOf(HasSubstr("rank 5"), HasSubstr("stream \"compute\""), HasSubstr("task \"gemm\""),
                       HasSubstr("K is 0"), HasSubstr("2 tasks queued behind it were dropped")));
     EXPECT_FALSE(dropped_ran);
+    EXPECT_GE(seconds, 0.0);
     EXPECT_NO_THROW(stream->synchronize());
+    enqueue_failure(*stream, "attention", "another error");
+    EXPECT_THAT(device_error([&] { stream->synchronize(); }),
+                AllOf(HasSubstr("\"attention\""), HasSubstr("(0 tasks queued behind it were dropped)")));
   }
 }
 
