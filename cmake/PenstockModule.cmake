@@ -8,7 +8,6 @@ function(penstock_module name)
   cmake_parse_arguments(M "" "PATH" "DEPENDS;LIBRARIES;OPTIONS" ${ARGN})
   set(folder ${PROJECT_SOURCE_DIR}/${M_PATH})
   file(GLOB sources CONFIGURE_DEPENDS ${folder}/*.cpp)
-  list(FILTER sources EXCLUDE REGEX "/main\\.cpp$")
   if(sources)
     add_library(penstock_${name} STATIC ${sources})
     set(scope PUBLIC)
@@ -21,9 +20,28 @@ function(penstock_module name)
   foreach(dependency ${M_DEPENDS})
     target_link_libraries(penstock_${name} ${scope} penstock_${dependency})
   endforeach()
+  penstock_add_to_graph(${name} ${M_PATH} "${M_DEPENDS}")
+endfunction()
+
+function(penstock_add_to_graph name path depends)
   set_property(GLOBAL APPEND PROPERTY PENSTOCK_MODULES ${name})
-  set_property(GLOBAL PROPERTY PENSTOCK_MODULE_PATH_${name} ${M_PATH})
-  set_property(GLOBAL PROPERTY PENSTOCK_MODULE_DEPENDS_${name} "${M_DEPENDS}")
+  set_property(GLOBAL PROPERTY PENSTOCK_MODULE_PATH_${name} ${path})
+  set_property(GLOBAL PROPERTY PENSTOCK_MODULE_DEPENDS_${name} "${depends}")
+endfunction()
+
+# penstock_program(<name> PATH <folder> DEPENDS <modules>): an executable of the folder's sources, installed to bin/
+# with the RPATH of the libraries that it was linked with.
+function(penstock_program name)
+  cmake_parse_arguments(M "" "PATH" "DEPENDS" ${ARGN})
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${M_PATH}/*.cpp)
+  add_executable(${name} ${sources})
+  foreach(dependency ${M_DEPENDS})
+    target_link_libraries(${name} PRIVATE penstock_${dependency})
+  endforeach()
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}
+                        INSTALL_RPATH_USE_LINK_PATH ON)
+  install(TARGETS ${name} RUNTIME DESTINATION bin)
+  penstock_add_to_graph(${name} ${M_PATH} "${M_DEPENDS}")
 endfunction()
 
 # Writes build/module_graph.json: {"module": {"path": ..., "depends": [...]}, ...}.

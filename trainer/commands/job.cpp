@@ -6,6 +6,7 @@
 
 #include "trainer/commands/job_arguments.h"
 #include "trainer/commands/run_command.h"
+#include "trainer/job/exit_code.h"
 #include "trainer/job/write_job.h"
 
 namespace penstock::commands {
