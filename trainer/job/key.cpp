@@ -32,7 +32,7 @@ std::string joined(const std::vector<std::string>& words) {
 }
 
 std::string integer_text(const Key& key) {
-  const std::string name = key.even ? "even integer" : "integer";
+  std::string name = key.even ? "even integer" : "integer";
   if (key.lowest && key.highest) return fmt::format("{} from {} to {}", name, *key.lowest, *key.highest);
   if (key.lowest) return fmt::format("{} ≥ {}", name, *key.lowest);
   if (key.highest) return fmt::format("{} ≤ {}", name, *key.highest);
@@ -277,7 +277,7 @@ std::string default_text(const Key& key) {
 }
 
 TomlNode Key::value() const {
-  const TomlNode node = load();
+  TomlNode node = load();
   if (clock_time) {
     if (node.integer == 0) return {};
     return TomlNode::of(

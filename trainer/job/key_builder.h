@@ -71,14 +71,12 @@ TomlNode load_element(const T& value, const Names& names) {
       if (each == value) return TomlNode::of(std::string(name));
     }
     return {};
-  } else if constexpr (std::is_same_v<T, bool>) {
+  } else if constexpr (std::is_same_v<T, bool> || std::is_same_v<T, std::string>) {
     return TomlNode::of(value);
   } else if constexpr (std::is_integral_v<T>) {
     return TomlNode::of(static_cast<int64_t>(value));
   } else if constexpr (std::is_floating_point_v<T>) {
     return TomlNode::of(static_cast<double>(value));
-  } else if constexpr (std::is_same_v<T, std::string>) {
-    return TomlNode::of(value);
   } else if constexpr (std::is_same_v<T, StringMap>) {
     return load_map(value);
   } else {

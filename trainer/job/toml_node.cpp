@@ -66,6 +66,10 @@ TomlNode TomlNode::of(std::string value) {
   return node;
 }
 
+TomlNode TomlNode::of(const char* value) {
+  return of(std::string(value));
+}
+
 TomlNode TomlNode::list_of(std::vector<TomlNode> values) {
   TomlNode node;
   node.kind = Kind::list;

@@ -33,7 +33,7 @@ struct TomlNode {
   static TomlNode of(int64_t value);
   static TomlNode of(double value);
   static TomlNode of(std::string value);
-  static TomlNode of(const char* value) { return of(std::string(value)); }
+  static TomlNode of(const char* value);
   static TomlNode list_of(std::vector<TomlNode> values);
   static TomlNode empty_table();
 

@@ -63,7 +63,7 @@ std::string new_file(const std::string& folder) {
   const auto seconds = static_cast<int64_t>(seconds_of(TensorBoardWriter::Clock::now()));
   const std::string host = host_name();
   for (int n = 0;; ++n) {
-    const std::string path =
+    std::string path =
         fmt::format("{}/events.out.tfevents.{:010}.{}.{}.{}", folder, seconds, host, ::getpid(), n);
     if (AppendFile::create_new(path)) return path;
   }
