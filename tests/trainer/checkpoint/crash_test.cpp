@@ -69,6 +69,7 @@ void expect_old_or_new(const std::string& checkpoints, const Case& test, const s
   const auto claim = claim_attempt(checkpoints);
   const Latest found = latest(checkpoints, Depth::full);
   EXPECT_TRUE(found.passed_over.empty()) << when;
+  for (const Listed& listed : list(checkpoints, Depth::full)) EXPECT_EQ(listed.problem, "") << when;
   if (!found.checkpoint) {
     EXPECT_TRUE(test.before.empty()) << when << ": nothing left";
     return;
