@@ -239,5 +239,24 @@ TEST(Crash, FilesReachTheDiskBeforeTheNamesThatVouchForThem) {
                                             "rename step-00000007", "fsync ."));
 }
 
+// Half deleted it must never look whole, and always like the run's.
+TEST(Crash, ADeletedCheckpointLosesItsManifestFirstAndItsMarkerLast) {
+  const TemporaryFolder folder;
+  const std::string checkpoints = checkpoints_of(folder);
+  const CheckpointWriter writer(checkpoints, claim_attempt(checkpoints).attempt);
+  for (const int64_t step : {1, 2, 3}) SmallRun(step).save(writer);
+  std::vector<std::string> order;
+  {
+    const CallWatch watch([&](const std::string& call, const std::string& path) -> Interference {
+      if (call == "unlink") order.push_back(fs::path(path).filename());
+      return {};
+    });
+    EXPECT_EQ(writer.prune(3, 2, 0).size(), 1u);
+  }
+  ASSERT_GE(order.size(), 4u);
+  EXPECT_EQ(order.front(), "manifest.json");
+  EXPECT_EQ(order.back(), "penstock-checkpoint");
+}
+
 }  // namespace
 }  // namespace penstock::checkpoint
