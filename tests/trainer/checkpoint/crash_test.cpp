@@ -245,6 +245,11 @@ TEST(Crash, ADeletedCheckpointLosesItsManifestFirstAndItsMarkerLast) {
   const std::string checkpoints = checkpoints_of(folder);
   const CheckpointWriter writer(checkpoints, claim_attempt(checkpoints).attempt);
   for (const int64_t step : {1, 2, 3}) SmallRun(step).save(writer);
+  // Many file systems list the newest name first: that must not be what puts them in order.
+  for (const char* name : {"shard-00000.safetensors", "shard-00001.safetensors", "penstock-checkpoint"}) {
+    fs::rename(checkpoints + "/step-00000001/" + name, folder.path() + "/aside");
+    fs::rename(folder.path() + "/aside", checkpoints + "/step-00000001/" + name);
+  }
   std::vector<std::string> order;
   {
     const CallWatch watch([&](const std::string& call, const std::string& path) -> Interference {
