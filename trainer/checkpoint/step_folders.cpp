@@ -119,6 +119,8 @@ bool is_shard_name(std::string_view name) {
 }
 
 std::string remove_folder(const std::string& path) {
+  std::error_code unknown;
+  if (fs::is_symlink(path, unknown)) return fmt::format("{} is a symbolic link", path);
   const std::vector<fs::directory_entry> entries = entries_of(path);
   const bool marked = std::any_of(entries.begin(), entries.end(),
                                   [](const auto& entry) { return entry.path().filename() == marker_name; });

@@ -213,6 +213,15 @@ TEST_F(Saving, WhatTheRunDidNotWriteStays) {
   }
 }
 
+TEST_F(Saving, ACheckpointMovedBehindALinkIsReadButNeverDeleted) {
+  const CheckpointWriter writer = next_attempt();
+  for (int64_t step = 1; step <= 3; ++step) SmallRun(step).save(writer);
+  fs::rename(checkpoints_ + "/step-00000001", folder_.path() + "/moved");
+  fs::create_directory_symlink(folder_.path() + "/moved", checkpoints_ + "/step-00000001");
+  EXPECT_THAT(writer.prune(3, 2, 0), ElementsAre(HasSubstr("is a symbolic link")));
+  EXPECT_THAT(steps(), ElementsAre(1, 2, 3));
+}
+
 TEST(StepFolders, NamesAreReadOnlyInTheirOneSpelling) {
   using Kind = StepFolder::Kind;
   for (const Kind kind : {Kind::complete, Kind::temporary, Kind::outgoing}) {

@@ -69,6 +69,7 @@ void expect_old_or_new(const std::string& checkpoints, const Case& test, const s
   const auto claim = claim_attempt(checkpoints);
   const Latest found = latest(checkpoints, Depth::full);
   EXPECT_TRUE(found.passed_over.empty()) << when;
+  for (const Listed& listed : list(checkpoints, Depth::full)) EXPECT_EQ(listed.problem, "") << when;
   if (!found.checkpoint) {
     EXPECT_TRUE(test.before.empty()) << when << ": nothing left";
     return;
@@ -236,6 +237,30 @@ TEST(Crash, FilesReachTheDiskBeforeTheNamesThatVouchForThem) {
                                             "rename " + in + "/manifest.json",  //
                                             "fsync " + in,                      //
                                             "rename step-00000007", "fsync ."));
+}
+
+// Half deleted it must never look whole, and always like the run's.
+TEST(Crash, ADeletedCheckpointLosesItsManifestFirstAndItsMarkerLast) {
+  const TemporaryFolder folder;
+  const std::string checkpoints = checkpoints_of(folder);
+  const CheckpointWriter writer(checkpoints, claim_attempt(checkpoints).attempt);
+  for (const int64_t step : {1, 2, 3}) SmallRun(step).save(writer);
+  // Many file systems list the newest name first: that must not be what puts them in order.
+  for (const char* name : {"shard-00000.safetensors", "shard-00001.safetensors", "penstock-checkpoint"}) {
+    fs::rename(checkpoints + "/step-00000001/" + name, folder.path() + "/aside");
+    fs::rename(folder.path() + "/aside", checkpoints + "/step-00000001/" + name);
+  }
+  std::vector<std::string> order;
+  {
+    const CallWatch watch([&](const std::string& call, const std::string& path) -> Interference {
+      if (call == "unlink") order.push_back(fs::path(path).filename());
+      return {};
+    });
+    EXPECT_EQ(writer.prune(3, 2, 0).size(), 1u);
+  }
+  ASSERT_GE(order.size(), 4u);
+  EXPECT_EQ(order.front(), "manifest.json");
+  EXPECT_EQ(order.back(), "penstock-checkpoint");
 }
 
 }  // namespace
