@@ -273,7 +273,7 @@ TEST(TokenFile, DamagedBytesAreRefusedOrRead) {
   const std::string good = get_file(folder / "a.idx");
   std::mt19937_64 random(17);
   int refused = 0;
-  for (int round = 0; round < 3000; ++round) {
+  for (int round = 0; round < 600; ++round) {
     std::string idx = good;
     for (size_t changes = random() % 3 + 1; changes > 0; --changes) {
       const size_t at = random() % idx.size();
@@ -292,7 +292,7 @@ TEST(TokenFile, DamagedBytesAreRefusedOrRead) {
       ++refused;
     }
   }
-  EXPECT_GT(refused, 1500);
+  EXPECT_GT(refused, 300);
 }
 
 // ---- tokens and side-cars
