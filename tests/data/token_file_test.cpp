@@ -124,6 +124,25 @@ TEST(TokenFile, WriterRefusesIdsOutsideTheVocabulary) {
   EXPECT_THROW(writer.add(std::vector<int32_t>{-1}), DataError);
 }
 
+TEST(TokenFile, ALongDocumentIsSeveralSequences) {
+  const TemporaryFolder folder;
+  TokenWriter writer(folder / "a", 100, "", 3);
+  writer.add(std::vector<int32_t>{1, 2});
+  writer.end_document();
+  writer.add(std::vector<int32_t>{3, 4, 5, 6, 7, 8, 9});
+  writer.add(std::vector<int32_t>{10, 11});  // nine tokens: the third sequence ends with the document
+  writer.end_document();
+  writer.add(std::vector<int32_t>{12, 13, 14, 15});
+  writer.finish();
+  const TokenFile file(folder / "a");
+  EXPECT_EQ(file.index().sequences(), 6u);
+  EXPECT_EQ(file.index().documents(), 3u);
+  EXPECT_EQ(file.index().document_start(1), 2u);
+  EXPECT_EQ(file.index().document_start(2), 11u);
+  EXPECT_EQ(file.tokens(), 15u);
+  file.verify();
+}
+
 TEST(TokenFile, AnUnfinishedWriterLeavesTheOldFiles) {
   const TemporaryFolder folder;
   write_documents(folder / "a", small, 100);
