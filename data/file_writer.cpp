@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <csignal>
 #include <filesystem>
+#include <stdexcept>
 #include <utility>
 
 #include <fcntl.h>
@@ -100,6 +101,7 @@ void FileWriter::discard() noexcept {
 
 void FileWriter::write(const void* bytes, size_t size) {
   const auto* from = static_cast<const std::byte*>(bytes);
+  if (fd_ < 0) throw std::logic_error(path_ + ": written to after commit()");
   if (buffer_.size() + size > buffer_bytes) flush();
   if (size >= buffer_bytes) {
     write_fully(from, size);
@@ -114,7 +116,6 @@ void FileWriter::flush() {
 }
 
 void FileWriter::write_fully(const std::byte* bytes, size_t size) {
-  if (fd_ < 0) throw std::logic_error(path_ + ": written to after commit()");
   while (size > 0) {
     const ssize_t written = ::write(fd_, bytes, std::min(size, call_bytes));
     if (written < 0) {
@@ -127,9 +128,13 @@ void FileWriter::write_fully(const std::byte* bytes, size_t size) {
   }
 }
 
-void FileWriter::commit() {
+void FileWriter::sync() {
   flush();
   if (fsync_retrying(fd_) != 0) throw system_error(partial_, "bring it to disk (fsync)", errno, flushed_);
+}
+
+void FileWriter::commit() {
+  sync();
   if (::rename(partial_.c_str(), path_.c_str()) != 0) {
     throw system_error(partial_, "rename it to " + path_, errno);
   }

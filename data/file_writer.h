@@ -24,6 +24,10 @@ class FileWriter {
   void write(const void* bytes, size_t size);
   void write(std::string_view text) { write(text.data(), text.size()); }
 
+  /// Brings all bytes written so far to disk, still under the partial name: what may fail for want of space
+  /// has then happened, which matters where several files must appear together.
+  void sync();
+
   /// Makes the file appear under its name, durably. Nothing may be written afterwards.
   void commit();
 

@@ -20,8 +20,9 @@ void put_number(FileWriter& file, T value) {
 
 }  // namespace
 
-TokenWriter::TokenWriter(const std::string& prefix, int64_t vocabulary, const std::string& tokenizer)
-    : prefix_(prefix), bin_(prefix + ".bin") {
+TokenWriter::TokenWriter(const std::string& prefix, int64_t vocabulary, const std::string& tokenizer,
+                         int32_t sequence_limit)
+    : prefix_(prefix), bin_(prefix + ".bin"), sequence_limit_(sequence_limit) {
   facts_.type = token_type_for(vocabulary);
   facts_.vocabulary = vocabulary;
   facts_.tokenizer = tokenizer;
@@ -54,13 +55,6 @@ void TokenWriter::add(std::span<const int32_t> tokens) {
                           fmt::format("ids from 0 to {}", facts_.vocabulary - 1),
                           "the tokens were made with another vocabulary"});
   }
-  length_ += static_cast<int64_t>(tokens.size());
-  if (length_ > std::numeric_limits<int32_t>::max()) {
-    throw DataError(Fault{bin_.path(), bin_.offset(),
-                          fmt::format("a document of more than {} tokens", length_),
-                          "at most 2147483647 (the format counts a document's tokens in 32 bits)",
-                          "split the text into smaller documents (--document-separator)"});
-  }
   if (facts_.type == TokenType::uint16) {
     narrow_.assign(tokens.begin(), tokens.end());
     put(narrow_.data(), narrow_.size() * sizeof(uint16_t));
@@ -68,13 +62,26 @@ void TokenWriter::add(std::span<const int32_t> tokens) {
     put(tokens.data(), tokens.size_bytes());
   }
   facts_.tokens += tokens.size();
+  for (size_t left = tokens.size(); left > 0;) {
+    const auto part = std::min(left, static_cast<size_t>(sequence_limit_ - length_));
+    length_ += static_cast<int32_t>(part);
+    left -= part;
+    if (length_ == sequence_limit_) end_sequence();
+  }
   facts_.largest_token = std::max<int64_t>(facts_.largest_token, *largest);
 }
 
-void TokenWriter::end_document() {
+void TokenWriter::end_sequence() {
   if (length_ == 0) return;
-  lengths_.push_back(static_cast<int32_t>(length_));
+  lengths_.push_back(length_);
   length_ = 0;
+}
+
+void TokenWriter::end_document() {
+  end_sequence();
+  const auto sequences = static_cast<int64_t>(lengths_.size());
+  if (document_ends_.back() == sequences) return;
+  document_ends_.push_back(sequences);
   ++facts_.documents;
 }
 
@@ -86,14 +93,17 @@ void TokenWriter::finish() {
   put_number<uint64_t>(index, index_layout::version);
   put_number<uint8_t>(index, static_cast<uint8_t>(facts_.type));
   put_number<uint64_t>(index, lengths_.size());
-  put_number<uint64_t>(index, lengths_.size() + 1);
+  put_number<uint64_t>(index, document_ends_.size());
   index.write(lengths_.data(), lengths_.size() * sizeof(int32_t));
   int64_t offset = 0;
   for (const int32_t length : lengths_) {
     put_number<int64_t>(index, offset);
     offset += length * token_bytes(facts_.type);
   }
-  for (size_t d = 0; d <= lengths_.size(); ++d) put_number<int64_t>(index, static_cast<int64_t>(d));
+  index.write(document_ends_.data(), document_ends_.size() * sizeof(int64_t));
+  // All that can fail for want of space comes before the first file is replaced.
+  index.sync();
+  bin_.sync();
   // A side-car of files replaced here would describe the wrong ones for a moment.
   const std::string old = side_car_path(bin_.path());
   if (::unlink(old.c_str()) != 0 && errno != ENOENT) throw system_error(old, "remove it", errno);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <string>
 #include <vector>
@@ -11,15 +12,19 @@
 
 namespace penstock::data {
 
-/// Writes `<prefix>.bin`, `<prefix>.idx` and the side-car as tokens come: memory grows by 4 bytes a document.
-/// A document is one sequence. None of the files appears before finish(), and each appears complete.
+/// Writes `<prefix>.bin`, `<prefix>.idx` and the side-car as tokens come: memory grows by 12 bytes a
+/// document. A document is one sequence, or several where it has more tokens than a sequence may. None of the
+/// files appears before finish(), and each appears complete.
 class TokenWriter {
  public:
-  /// Ids must be below `vocabulary`; `tokenizer` is Tokenizer::fingerprint().
-  TokenWriter(const std::string& prefix, int64_t vocabulary, const std::string& tokenizer);
+  /// The format counts a sequence's tokens in 32 bits.
+  static constexpr int32_t longest_sequence = std::numeric_limits<int32_t>::max();
 
-  /// Appends tokens to the current document. Throws DataError for an id outside the vocabulary, or when a
-  /// document exceeds 2³¹ − 1 tokens.
+  /// Ids must be below `vocabulary`; `tokenizer` is Tokenizer::fingerprint().
+  TokenWriter(const std::string& prefix, int64_t vocabulary, const std::string& tokenizer,
+              int32_t sequence_limit = longest_sequence);
+
+  /// Appends tokens to the current document. Throws DataError for an id outside the vocabulary.
   void add(std::span<const int32_t> tokens);
 
   /// Ends the current document (an empty one is none).
@@ -33,14 +38,17 @@ class TokenWriter {
 
  private:
   void put(const void* bytes, size_t size);
+  void end_sequence();
 
   std::string prefix_;
   FileWriter bin_;
   SideCar facts_;
   ContentHash block_;
   uint64_t block_filled_ = 0;
-  std::vector<int32_t> lengths_;  // of finished documents
-  int64_t length_ = 0;            // of the current one
+  int32_t sequence_limit_;
+  std::vector<int32_t> lengths_;           // of finished sequences
+  std::vector<int64_t> document_ends_{0};  // sequences before the end of each document
+  int32_t length_ = 0;                     // of the current sequence
   std::vector<uint16_t> narrow_;
 };
 

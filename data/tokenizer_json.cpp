@@ -37,13 +37,13 @@ class Reader {
   Tokenizer read(std::string_view text) {
     const json root = parse(text);
     expect_object(root, "the file");
+    const json& model = member(root, "model", "");
+    expect_object(model, "model");
+    read_model_options(model);
     refuse_unless_null(root, "normalizer");
     read_pre_tokenizer(root);
     read_decoder(root);
     read_post_processor(root);
-    const json& model = member(root, "model", "");
-    expect_object(model, "model");
-    read_model_options(model);
     read_added_tokens(root);
     read_vocabulary(member(model, "vocab", "model."));
     read_merges(member(model, "merges", "model."));

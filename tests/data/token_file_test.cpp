@@ -124,6 +124,25 @@ TEST(TokenFile, WriterRefusesIdsOutsideTheVocabulary) {
   EXPECT_THROW(writer.add(std::vector<int32_t>{-1}), DataError);
 }
 
+TEST(TokenFile, ALongDocumentIsSeveralSequences) {
+  const TemporaryFolder folder;
+  TokenWriter writer(folder / "a", 100, "", 3);
+  writer.add(std::vector<int32_t>{1, 2});
+  writer.end_document();
+  writer.add(std::vector<int32_t>{3, 4, 5, 6, 7, 8, 9});
+  writer.add(std::vector<int32_t>{10, 11});  // nine tokens: the third sequence ends with the document
+  writer.end_document();
+  writer.add(std::vector<int32_t>{12, 13, 14, 15});
+  writer.finish();
+  const TokenFile file(folder / "a");
+  EXPECT_EQ(file.index().sequences(), 6u);
+  EXPECT_EQ(file.index().documents(), 3u);
+  EXPECT_EQ(file.index().document_start(1), 2u);
+  EXPECT_EQ(file.index().document_start(2), 11u);
+  EXPECT_EQ(file.tokens(), 15u);
+  file.verify();
+}
+
 TEST(TokenFile, AnUnfinishedWriterLeavesTheOldFiles) {
   const TemporaryFolder folder;
   write_documents(folder / "a", small, 100);
@@ -273,7 +292,7 @@ TEST(TokenFile, DamagedBytesAreRefusedOrRead) {
   const std::string good = get_file(folder / "a.idx");
   std::mt19937_64 random(17);
   int refused = 0;
-  for (int round = 0; round < 3000; ++round) {
+  for (int round = 0; round < 600; ++round) {
     std::string idx = good;
     for (size_t changes = random() % 3 + 1; changes > 0; --changes) {
       const size_t at = random() % idx.size();
@@ -292,7 +311,7 @@ TEST(TokenFile, DamagedBytesAreRefusedOrRead) {
       ++refused;
     }
   }
-  EXPECT_GT(refused, 1500);
+  EXPECT_GT(refused, 300);
 }
 
 // ---- tokens and side-cars

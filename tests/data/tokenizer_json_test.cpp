@@ -29,7 +29,7 @@ std::string fixture_text() {
 TEST(TokenizerJson, SavingAndLoadingChangesNothing) {
   const TemporaryFolder folder;
   const Tokenizer first = parse_tokenizer(fixture_text(), "fixture");
-  EXPECT_EQ(first.size(), 480);
+  EXPECT_EQ(first.size(), 400);
   EXPECT_EQ(first.end_of_text(), 0);
   save_tokenizer(first, folder / "tokenizer.json");
   const Tokenizer second = load_tokenizer(folder / "tokenizer.json");
@@ -61,10 +61,10 @@ TEST(TokenizerJson, TakesMergesAsStringsAndAsPairs) {
 
 TEST(TokenizerJson, TakesAddedTokensBehindTheVocabulary) {
   json root = json::parse(fixture_text());
-  root["added_tokens"].push_back({{"id", 480}, {"content", "<|pad|>"}, {"special", true}});
+  root["added_tokens"].push_back({{"id", 400}, {"content", "<|pad|>"}, {"special", true}});
   const Tokenizer tokenizer = parse_tokenizer(root.dump(), "x");
-  EXPECT_EQ(tokenizer.size(), 481);
-  EXPECT_EQ(Encoder(tokenizer).encode("<|pad|>", SpecialText::recognised), std::vector<int32_t>{480});
+  EXPECT_EQ(tokenizer.size(), 401);
+  EXPECT_EQ(Encoder(tokenizer).encode("<|pad|>", SpecialText::recognised), std::vector<int32_t>{400});
 }
 
 struct Wrong {
@@ -149,21 +149,21 @@ const std::vector<Wrong> wrongs{
     {"id_twice", [](json& r) { r["model"]["vocab"]["zz"] = 300; }, {"id 300"}},
     {"hole",
      [](json& r) {
-       r["model"]["vocab"].erase(text_of(r, 479));
+       r["model"]["vocab"].erase(text_of(r, 399));
        r["model"]["vocab"]["zz"] = 999;
      },
-     {"no token with id 479"}},
+     {"no token with id 399"}},
     {"negative_id", [](json& r) { r["model"]["vocab"]["zz"] = -1; }, {"zz", "-1"}},
     {"huge_id", [](json& r) { r["model"]["vocab"]["zz"] = 1e18; }, {"zz"}},
     {"text_id", [](json& r) { r["model"]["vocab"]["zz"] = "7"; }, {"zz", "\"7\""}},
-    {"not_in_alphabet", [](json& r) { r["model"]["vocab"]["\u4e2d"] = 480; }, {"\u4e2d", "alphabet"}},
+    {"not_in_alphabet", [](json& r) { r["model"]["vocab"]["\u4e2d"] = 400; }, {"\u4e2d", "alphabet"}},
     {"no_byte",
      [](json& r) {
-       const std::string text = text_of(r, 1);  // "!"
-       r["model"]["vocab"].erase(text);
-       r["model"]["vocab"]["~~~~"] = 1;
+       json& vocab = r["model"]["vocab"];
+       vocab["~~~~"] = vocab["\u0100"];  // byte 0, which no merge has
+       vocab.erase("\u0100");
      },
-     {"no token for byte 0x21"}},
+     {"no token for byte 0x00"}},
     {"no_merges", [](json& r) { r["model"].erase("merges"); }, {"model.merges", "nothing"}},
     {"merges_object", [](json& r) { r["model"]["merges"] = json::object(); }, {"model.merges", "object"}},
     {"merge_one_part", [](json& r) { r["model"]["merges"][2] = "ab"; }, {"merges[2]", "\"ab\""}},
@@ -187,7 +187,7 @@ const std::vector<Wrong> wrongs{
     {"added_no_content", [](json& r) { r["added_tokens"][0].erase("content"); }, {"added_tokens[0].content"}},
     {"added_empty", [](json& r) { r["added_tokens"][0]["content"] = ""; }, {"added_tokens[0].content"}},
     {"added_twice", [](json& r) { r["added_tokens"].push_back(r["added_tokens"][0]); }, {"id 0 twice"}},
-    {"added_elsewhere", [](json& r) { r["added_tokens"][0]["id"] = 480; }, {"<|endoftext|>", "480"}},
+    {"added_elsewhere", [](json& r) { r["added_tokens"][0]["id"] = 400; }, {"<|endoftext|>", "400"}},
     {"added_over_another", [](json& r) { r["added_tokens"][0]["content"] = "<s>"; }, {"added_tokens", "<s>"}},
     {"added_strip", [](json& r) { r["added_tokens"][0]["lstrip"] = true; }, {"lstrip"}},
 };

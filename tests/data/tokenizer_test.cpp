@@ -178,7 +178,7 @@ TEST(Encoder, MergesByTheDefinition) {
 
 TEST(Encoder, IsFastOnOneLongWord) {
   Encoder encoder(reference());
-  const std::string word(3 << 20, 'a');
+  const std::string word(1 << 20, 'a');
   EXPECT_EQ(reference().decode(encoder.encode(word)), word);
 }
 
@@ -232,8 +232,8 @@ TEST(BpeTrainer, RefusesAVocabularyWithoutRoomForTheBytes) {
 }
 
 TEST(Tokenizer, DecodingRefusesForeignIds) {
-  const std::vector<int32_t> tokens{3, 480};
-  EXPECT_THAT(message_of<DataError>([&] { reference().decode(tokens); }), HasSubstr("token id 480"));
+  const std::vector<int32_t> tokens{3, 400};
+  EXPECT_THAT(message_of<DataError>([&] { reference().decode(tokens); }), HasSubstr("token id 400"));
   const std::vector<int32_t> negative{-1};
   EXPECT_THROW(reference().decode(negative), DataError);
 }

@@ -1,7 +1,6 @@
 #include "trainer/commands/data_prepare.h"
 
 #include <algorithm>
-#include <map>
 #include <memory>
 #include <optional>
 
@@ -39,6 +38,12 @@ int32_t end_of_text_token(const data::Tokenizer& tokenizer, const DataPrepareOpt
                         known.empty() ? "no special token" : "the special tokens " + known,
                         "`" + options.end_of_text + "` to end documents with",
                         "name the one to use with --end-of-text"});
+}
+
+DocumentSeparator separator_named(const std::string& name) {
+  if (name == "line") return DocumentSeparator::line;
+  if (name == "blank-line") return DocumentSeparator::blank_line;
+  return name == "end-of-text" ? DocumentSeparator::end_of_text : DocumentSeparator::file;
 }
 
 // Takes pieces of documents in order and writes their tokens to the training or the validation file.
@@ -209,11 +214,6 @@ void run_data_prepare(const DataPrepareOptions& options) {
 }
 
 CLI::App* add_data_prepare(CLI::App& parent, int& exit_code) {
-  static const std::map<std::string, DocumentSeparator> separators{
-      {"file", DocumentSeparator::file},
-      {"line", DocumentSeparator::line},
-      {"blank-line", DocumentSeparator::blank_line},
-      {"end-of-text", DocumentSeparator::end_of_text}};
   auto options = std::make_shared<DataPrepareOptions>();
   CLI::App* command = parent.add_subcommand("prepare", "Turn text into token files for training");
   command
@@ -225,12 +225,13 @@ CLI::App* add_data_prepare(CLI::App& parent, int& exit_code) {
   command->add_option("--output", options->output, "writes PREFIX.idx, PREFIX.bin and PREFIX.bin.meta.toml")
       ->required()
       ->type_name("PREFIX");
+  const auto separator = std::make_shared<std::string>("file");
   command
-      ->add_option("--document-separator", options->separator,
-                   "what ends a document of a text file: file (its end; the default), line, blank-line, or "
-                   "end-of-text "
-                   "(the text <|endoftext|>)")
-      ->transform(CLI::CheckedTransformer(separators))
+      ->add_option(
+          "--document-separator", *separator,
+          "what ends a document of a text file: its end, a line, a blank line, or the text <|endoftext|>")
+      ->check(CLI::IsMember({"file", "line", "blank-line", "end-of-text"}))
+      ->capture_default_str()
       ->type_name("KIND");
   command
       ->add_option(
@@ -246,7 +247,8 @@ CLI::App* add_data_prepare(CLI::App& parent, int& exit_code) {
       "  penstock data prepare --input book.txt --tokenizer tokenizer.json --output book "
       "--validation-fraction 0.05\n"
       "  penstock data prepare --input web-*.jsonl --tokenizer tokenizer.json --output web");
-  command->callback([options, &exit_code] {
+  command->callback([options, separator, &exit_code] {
+    options->separator = separator_named(*separator);
     exit_code = run_command([&] {
       run_data_prepare(*options);
       return 0;

@@ -203,7 +203,7 @@ TEST_F(DataCommands, OddInputs) {
            {"bad.jsonl", {}, "bad.jsonl:1: byte 0"},
            {"one.txt", {"--validation-fraction", "0.5"}, "none fell to validation"},
            {"text.txt",
-            {"--document-separator", "line", "--validation-fraction", "0.004"},
+            {"--document-separator", "line", "--validation-fraction", "0.0001"},
             "none fell to validation"},
            {"text.txt", {"--end-of-text", "</s>"}, "`<|endoftext|>`"}}) {
     const Outcome outcome = prepare(input, "x", more);

@@ -51,7 +51,7 @@ TEST_F(Bar, PlainLinesComeRarely) {
 
 TEST_F(Bar, ATerminalIsRedrawnAtMostTenTimesASecond) {
   {
-    ProgressBar bar({"merging", "tokens", ProgressUnit::count, 2000}, target(true));
+    ProgressBar bar({"merging", "tokens", ProgressUnit::count, 2000}, target(true, 120));
     for (int i = 1; i <= 1000; ++i) {
       wait(1);
       bar.update(static_cast<uint64_t>(i));
