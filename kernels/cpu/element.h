@@ -26,8 +26,8 @@ void with_element(DType dtype, const Body& body) {
   }
 }
 
-/// to = value, rounded to the element type. Loops store through this: the compiler vectorises an assignment of
-/// bits, not one of a class.
+/// to = value, rounded to the element type. Loops store through this: the compiler vectorises an assignment
+/// of bits, not one of a class.
 inline void store(float& to, float value) {
   to = value;
 }
