@@ -165,7 +165,7 @@ struct BackwardTiles {
     const float scale = call.scale();
     for (int64_t q = 0; q < queries.count; ++q) {
       T* const to = call.dqkv + call.query(batch, queries.first + q, head);
-      for (int64_t c = 0; c < head_dim; ++c) to[c] = T(dquery[c * attention_tile + q] * scale);
+      for (int64_t c = 0; c < head_dim; ++c) store(to[c], dquery[c * attention_tile + q] * scale);
     }
   }
 
@@ -178,8 +178,8 @@ struct BackwardTiles {
       T* const to_value = call.dqkv + call.value(batch, keys.first + k, group);
 #pragma omp simd
       for (int64_t c = 0; c < head_dim; ++c) {
-        to_key[c] = T(dkey[k * width + c]);
-        to_value[c] = T(dvalue[k * width + c]);
+        store(to_key[c], dkey[k * width + c]);
+        store(to_value[c], dvalue[k * width + c]);
       }
     }
   }

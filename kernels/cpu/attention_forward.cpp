@@ -1,4 +1,5 @@
 #include "kernels/cpu/attention_tile.h"
+#include "kernels/cpu/element.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/tile_product.h"
 #include "kernels/cpu/vector_math.h"
@@ -120,7 +121,7 @@ void forward_tile(const AttentionCall<T>& call, int64_t batch, int64_t head, int
     const auto at = static_cast<size_t>(q);
     T* const out = call.out + call.out_at(batch, queries.first + q, head);
     const float factor = 1.0F / state.sum[at];
-    for (int64_t c = 0; c < d; ++c) out[c] = T(output[c * attention_tile + q] * factor);
+    for (int64_t c = 0; c < d; ++c) store(out[c], output[c * attention_tile + q] * factor);
     call.lse[call.lse_at(batch, queries.first + q, head)] = state.largest[at] + vector_log(state.sum[at]);
   }
 }

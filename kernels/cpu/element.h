@@ -26,6 +26,15 @@ void with_element(DType dtype, const Body& body) {
   }
 }
 
+/// to = value, rounded to the element type. Loops store through this: the compiler vectorises an assignment
+/// of bits, not one of a class.
+inline void store(float& to, float value) {
+  to = value;
+}
+inline void store(bfloat16& to, float value) {
+  to.bits = bfloat16(value).bits;
+}
+
 /// term(0) + … + term(n − 1): 64 partial sums, element i in number i mod 64, added as a fixed tree. The order
 /// depends on n alone, so the bits depend neither on alignment nor on the vector width (contract C1 f).
 template <class Term>

@@ -15,6 +15,8 @@ namespace {
 /// Columns of one piece of a weight gradient, and tokens summed up before they are added to it.
 constexpr int64_t column_block = 128;
 constexpr int64_t token_block = 64;
+/// Elements of a tensor that stay in the caches from a pass over rows to the next over columns.
+constexpr int64_t cached_elements = 65536;
 
 /// Rows of one piece: enough work to be worth a thread.
 int64_t row_grain(int64_t channels) {
@@ -35,7 +37,7 @@ float inverse_rms(const T* x, int64_t n, float epsilon) {
 template <class T>
 void scale_row(const T* x, const float* weight, int64_t n, float rstd, T* y) {
 #pragma omp simd
-  for (int64_t c = 0; c < n; ++c) y[c] = T(static_cast<float>(x[c]) * rstd * weight[c]);
+  for (int64_t c = 0; c < n; ++c) store(y[c], static_cast<float>(x[c]) * rstd * weight[c]);
 }
 
 template <class T>
@@ -50,7 +52,7 @@ void layer_norm_row(const T* x, const float* weight, const float* bias, int64_t 
   const float r = 1.0F / std::sqrt(squares / count + epsilon);
 #pragma omp simd
   for (int64_t c = 0; c < n; ++c) {
-    y[c] = T(std::fma((static_cast<float>(x[c]) - m) * r, weight[c], bias[c]));
+    store(y[c], std::fma((static_cast<float>(x[c]) - m) * r, weight[c], bias[c]));
   }
   *mean = m;
   *rstd = r;
@@ -72,28 +74,28 @@ void backward_row(const T* dy, const T* x, const float* weight, int64_t n, float
   const auto value = [=](int64_t c) { return rstd * std::fma(-normal(c), dot, gradient(c) - sum); };
   if (dresidual == nullptr) {
 #pragma omp simd
-    for (int64_t c = 0; c < n; ++c) dx[c] = T(value(c));
+    for (int64_t c = 0; c < n; ++c) store(dx[c], value(c));
   } else {
 #pragma omp simd
-    for (int64_t c = 0; c < n; ++c) dx[c] = T(static_cast<float>(dresidual[c]) + value(c));
+    for (int64_t c = 0; c < n; ++c) store(dx[c], static_cast<float>(dresidual[c]) + value(c));
   }
 }
 
-/// dweight (C) += Σ dy x̂, dbias (C; absent for the RMS norm) += Σ dy over tokens, in ascending blocks.
+/// dweight (C) += Σ dy x̂, dbias (C; absent for the RMS norm) += Σ dy over tokens [begin, end), in blocks of
+/// token_block, ascending.
 template <class T, bool centred>
-void add_parameter_gradients(const T* dy, const T* x, const float* mean, const float* rstd,
-                             math::NormSizes sizes, float* dweight, float* dbias) {
-  const int64_t channels = sizes.channels;
-  parallel_ranges(channels, column_block, [=](int64_t begin, int64_t end) {
-    const int64_t width = end - begin;
-    for (int64_t first = 0; first < sizes.tokens; first += token_block) {
+void add_parameter_gradients(const T* dy, const T* x, const float* mean, const float* rstd, int64_t begin,
+                             int64_t end, int64_t channels, float* dweight, float* dbias) {
+  parallel_ranges(channels, column_block, [=](int64_t first_column, int64_t last_column) {
+    const int64_t width = last_column - first_column;
+    for (int64_t first = begin; first < end; first += token_block) {
       std::array<float, column_block> weight_sums{};
       std::array<float, column_block> bias_sums{};
       float* const weight_sum = weight_sums.data();
       float* const bias_sum = bias_sums.data();
-      for (int64_t token = first; token < std::min(sizes.tokens, first + token_block); ++token) {
-        const T* const dy_row = dy + token * channels + begin;
-        const T* const x_row = x + token * channels + begin;
+      for (int64_t token = first; token < std::min(end, first + token_block); ++token) {
+        const T* const dy_row = dy + token * channels + first_column;
+        const T* const x_row = x + token * channels + first_column;
         const float m = centred ? mean[token] : 0.0F;
         const float r = rstd[token];
 #pragma omp simd
@@ -105,8 +107,8 @@ void add_parameter_gradients(const T* dy, const T* x, const float* mean, const f
         }
       }
       for (int64_t c = 0; c < width; ++c) {
-        dweight[begin + c] += weight_sum[c];
-        if (centred) dbias[begin + c] += bias_sum[c];
+        dweight[first_column + c] += weight_sum[c];
+        if (centred) dbias[first_column + c] += bias_sum[c];
       }
     }
   });
@@ -140,17 +142,22 @@ void add_head_gradients(const T* dy, const T* x, const float* rstd, const math::
   });
 }
 
+/// dx by rows, then the gradients of weight and bias by columns while dy and x are still in the caches.
 template <class T, bool centred>
 void backward(const T* dy, const T* x, const float* weight, const float* mean, const float* rstd,
               const T* dresidual, T* dx, float* dweight, float* dbias, math::NormSizes sizes) {
-  add_parameter_gradients<T, centred>(dy, x, mean, rstd, sizes, dweight, dbias);
   const int64_t n = sizes.channels;
-  parallel_ranges(sizes.tokens, row_grain(n), [=](int64_t begin, int64_t end) {
-    for (int64_t row = begin; row < end; ++row) {
-      backward_row<T, centred>(dy + row * n, x + row * n, weight, n, centred ? mean[row] : 0.0F, rstd[row],
-                               dresidual == nullptr ? nullptr : dresidual + row * n, dx + row * n);
-    }
-  });
+  const int64_t step = token_block * std::max<int64_t>(1, cached_elements / (token_block * n));
+  for (int64_t first = 0; first < sizes.tokens; first += step) {
+    const int64_t last = std::min(sizes.tokens, first + step);
+    parallel_ranges(last - first, row_grain(n), [=](int64_t begin, int64_t end) {
+      for (int64_t row = first + begin; row < first + end; ++row) {
+        backward_row<T, centred>(dy + row * n, x + row * n, weight, n, centred ? mean[row] : 0.0F, rstd[row],
+                                 dresidual == nullptr ? nullptr : dresidual + row * n, dx + row * n);
+      }
+    });
+    add_parameter_gradients<T, centred>(dy, x, mean, rstd, first, last, n, dweight, dbias);
+  }
 }
 
 class CpuNorm final : public math::Norm {

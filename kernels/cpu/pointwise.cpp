@@ -61,8 +61,8 @@ void rotate_row(T* row, const float* table, int64_t heads, int64_t half, float s
       const float sine = sign * table[2 * i + 1];
       const auto a = static_cast<float>(first[i]);
       const auto b = static_cast<float>(second[i]);
-      first[i] = T(a * cosine - b * sine);
-      second[i] = T(b * cosine + a * sine);
+      store(first[i], a * cosine - b * sine);
+      store(second[i], b * cosine + a * sine);
     }
   }
 }
@@ -72,7 +72,7 @@ void swiglu_row(const T* gate_up, int64_t width, T* y) {
 #pragma omp simd
   for (int64_t i = 0; i < width; ++i) {
     const auto gate = static_cast<float>(gate_up[i]);
-    y[i] = T(gate * sigmoid(gate) * static_cast<float>(gate_up[width + i]));
+    store(y[i], gate * sigmoid(gate) * static_cast<float>(gate_up[width + i]));
   }
 }
 
@@ -84,8 +84,8 @@ void swiglu_backward_row(const T* dy, const T* gate_up, int64_t width, T* dgate_
     const auto gate = static_cast<float>(gate_up[i]);
     const auto up = static_cast<float>(gate_up[width + i]);
     const float s = sigmoid(gate);
-    dgate_up[i] = T(gradient * up * s * std::fma(gate, 1.0F - s, 1.0F));
-    dgate_up[width + i] = T(gradient * (gate * s));
+    store(dgate_up[i], gradient * up * s * std::fma(gate, 1.0F - s, 1.0F));
+    store(dgate_up[width + i], gradient * (gate * s));
   }
 }
 
@@ -94,7 +94,7 @@ template <class T, class Element>
 void for_elements(int64_t count, T* y, const Element& element) {
   parallel_ranges(count, grain, [=](int64_t begin, int64_t end) {
 #pragma omp simd
-    for (int64_t i = begin; i < end; ++i) y[i] = T(element(i));
+    for (int64_t i = begin; i < end; ++i) store(y[i], element(i));
   });
 }
 
