@@ -132,6 +132,7 @@ void adamw(benchmark::State& state) {
   Bench bench(static_cast<int>(state.range(0)));
   constexpr int64_t count = int64_t{1} << 24;
   std::vector<Tensor> tensors;
+  tensors.reserve(4);
   for (int i = 0; i < 4; ++i) tensors.push_back(bench.tensor(DType::fp32, {count}));
   for (int64_t i = 0; i < count; ++i) tensors[3].as<float>()[i] = 0.01F;
   const math::StepScalars scalars{.learning_rate = 1e-4F};
