@@ -67,7 +67,10 @@ dnnl::matmul::primitive_desc describe_primitive(const ProductShape& shape) {
 class Primitive {
  public:
   explicit Primitive(const ProductShape& shape)
-      : description_(describe_primitive(shape)), primitive_(description_), shape_(shape) {
+      : description_(describe_primitive(shape)),
+        primitive_(description_),
+        shape_(shape),
+        workspace_bytes_(description_.scratchpad_desc().get_size()) {
     add(DNNL_ARG_SRC, description_.src_desc());
     add(DNNL_ARG_WEIGHTS, description_.weights_desc());
     add(DNNL_ARG_DST, description_.dst_desc());
@@ -75,7 +78,8 @@ class Primitive {
     if (shape.bias) add(DNNL_ARG_BIAS, matrix(1, shape.columns, DType::fp32, false));
   }
 
-  size_t workspace_bytes() const { return description_.scratchpad_desc().get_size(); }
+  // Kept, because asking the library allocates, and every call checks its workspace.
+  size_t workspace_bytes() const { return workspace_bytes_; }
 
   void run(dnnl::stream& stream, const void* a, const void* b, const void* bias, void* y, void* workspace) {
     const std::array<const void*, 5> handles = {a, b, y, workspace, bias};
@@ -98,6 +102,7 @@ class Primitive {
   dnnl::matmul::primitive_desc description_;
   dnnl::matmul primitive_;
   ProductShape shape_;
+  size_t workspace_bytes_;
   std::array<dnnl::memory, 5> memories_;
   std::array<dnnl_exec_arg_t, 5> arguments_{};
   size_t count_ = 0;

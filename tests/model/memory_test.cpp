@@ -1,12 +1,15 @@
 // Contract C3: what a rank takes from its device is what the plan said, to the byte.
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "kernels/cpu/device.h"
+#include "kernels/cpu/make_math.h"
 #include "kernels/device/error.h"
 #include "model/memory_plan.h"
 #include "model/planned_memory.h"
@@ -117,6 +120,28 @@ TEST(MemoryPlan, RecomputationTakesLess) {
   }
   EXPECT_LT(activations[RecomputeMode::selective], activations[RecomputeMode::none] * 3 / 4);
   EXPECT_LT(activations[RecomputeMode::full], activations[RecomputeMode::selective] / 2);
+}
+
+// Planning alone: nothing of it is reserved.
+TEST(MemoryPlan, OfGpt2124MInFp32StaysBelowItsLimit) {
+  ModelSection gpt2 = small_gpt2();
+  gpt2.layers = 12;
+  gpt2.hidden_size = 768;
+  gpt2.heads = gpt2.kv_heads = 12;
+  gpt2.head_dim = 64;
+  gpt2.ffn_hidden_size = 3072;
+  gpt2.sequence_length = 64;
+  gpt2.vocab_size = 50257;
+  model::RankConfig config;
+  config.model = gpt2;
+  config.micro_batch = 4;
+  config.stages = {model::whole_model(gpt2, RecomputeMode::none)};
+  const std::unique_ptr<Device> device = cpu::make_cpu_device({});
+  math::Math math = cpu::make_math(*device);
+  const MemoryPlan plan = plan_memory(config, model::make_call_sites(math, config));
+  const auto parameters = static_cast<size_t>(model::parameter_count(gpt2));
+  EXPECT_GT(plan.bytes(), 16 * parameters);  // master, gradient, two moments
+  EXPECT_LT(plan.bytes(), size_t{2400} << 20);
 }
 
 TEST(PlannedMemory, RefusesWhatWasNotPlanned) {
