@@ -1,0 +1,280 @@
+// Whole runs of a tiny model through the same function that `penstock train` calls.
+#include "trainer/training.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "data/token_writer.h"
+#include "trainer/backend.h"
+#include "trainer/checkpoint/checkpoint_error.h"
+#include "trainer/checkpoint/checkpoint_reader.h"
+#include "trainer/corpus.h"
+#include "trainer/inference.h"
+#include "trainer/job/read_job.h"
+#include "trainer/memory_report.h"
+#include "trainer/resume.h"
+
+namespace penstock {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+struct TrainingTest : testing::Test {
+  fs::path root = fs::temp_directory_path() / fmt::format("penstock-training-{}", getpid());
+
+  TrainingTest() {
+    fs::remove_all(root);
+    fs::create_directories(root);
+    write_tokens("text", 4000);
+    write_tokens("validation", 600);
+  }
+  ~TrainingTest() override { fs::remove_all(root); }
+
+  // A text with something to learn: tokens count up by a step that changes with the document.
+  void write_tokens(const std::string& name, int count) const {
+    data::TokenWriterOptions options;
+    options.vocabulary = 60;
+    data::TokenWriter writer((root / name).string(), options);
+    int32_t token = 1;
+    for (int document = 0; count > 0; ++document) {
+      std::vector<int32_t> tokens;
+      for (int at = 0; at < 97 && count > 0; ++at, --count) {
+        tokens.push_back(token);
+        token = (token + 1 + document % 3) % 60;
+      }
+      writer.add(tokens);
+      writer.end_document();
+    }
+    writer.commit();
+  }
+
+  Job job(const std::string& name, const std::vector<std::string>& overrides = {}) const {
+    const std::string text = fmt::format(
+        R"(
+[run]
+name = "{}"
+folder = "{}"
+steps = 6
+[model]
+family = "gpt2"
+layers = 2
+hidden_size = 32
+heads = 4
+sequence_length = 16
+vocab_size = 60
+[data]
+train = ["{}"]
+validation = "{}"
+[batch]
+global = 4
+micro = 2
+[learning_rate]
+max = 1e-2
+warmup_steps = 2
+decay_style = "constant"
+[log]
+console = "quiet"
+)",
+        name, (root / "runs").string(), (root / "text").string(), (root / "validation").string());
+    return parse_job(text, "test.toml", overrides);
+  }
+
+  fs::path run(const std::string& name) const { return root / "runs" / name; }
+  checkpoint::Checkpoint open(const std::string& name, int step) const {
+    return checkpoint::Checkpoint::open((run(name) / "checkpoints" / fmt::format("step-{:08}", step)).string(),
+                                        checkpoint::Depth::full);
+  }
+
+  std::vector<nlohmann::json> metrics(const std::string& name) const {
+    std::ifstream in(run(name) / "metrics.jsonl");
+    std::vector<nlohmann::json> lines;
+    for (std::string line; std::getline(in, line);) lines.push_back(nlohmann::json::parse(line));
+    return lines;
+  }
+
+  // Every bit of every tensor, and what continues the run, is the same.
+  static void expect_equal(const checkpoint::Checkpoint& a, const checkpoint::Checkpoint& b) {
+    ASSERT_EQ(a.manifest().tensors.size(), b.manifest().tensors.size());
+    ASSERT_GT(a.manifest().tensors.size(), 50u);
+    for (const checkpoint::GlobalTensor& tensor : a.manifest().tensors) {
+      const auto elements = static_cast<size_t>(tensor.shape.elements());
+      std::vector<uint32_t> left(elements);
+      std::vector<uint32_t> right(elements);
+      a.read(tensor.name, tensor.dtype, 0, tensor.shape.elements(), left.data());
+      b.read(tensor.name, tensor.dtype, 0, tensor.shape.elements(), right.data());
+      EXPECT_EQ(left, right) << tensor.name;
+    }
+    EXPECT_EQ(a.manifest().state, b.manifest().state);
+    EXPECT_EQ(a.manifest().samples, b.manifest().samples);
+  }
+};
+
+TEST_F(TrainingTest, TwoRunsAreBitwiseEqualAndLearn) {
+  ASSERT_EQ(train(job("one"), {}), ExitCode::finished);
+  ASSERT_EQ(train(job("two"), {}), ExitCode::finished);
+  expect_equal(open("one", 6), open("two", 6));
+  const auto lines = metrics("one");
+  ASSERT_EQ(lines.size(), 6u);
+  EXPECT_NEAR(lines.front()["loss"].get<double>(), std::log(60.0), 0.3) << "an untrained model knows nothing";
+  EXPECT_LT(lines.back()["loss"].get<double>(), lines.front()["loss"].get<double>());
+}
+
+TEST_F(TrainingTest, AnotherSeedIsAnotherRun) {
+  ASSERT_EQ(train(job("one"), {}), ExitCode::finished);
+  ASSERT_EQ(train(job("two", {"run.seed=2"}), {}), ExitCode::finished);
+  EXPECT_NE(metrics("one")[0]["loss"], metrics("two")[0]["loss"]);
+}
+
+TEST_F(TrainingTest, ThreadsRecomputationAndLogsDoNotChangeABit) {
+  ASSERT_EQ(train(job("one"), {}), ExitCode::finished);
+  for (const std::vector<std::string>& change :
+       {std::vector<std::string>{"parallel.threads=3"}, {"recompute.mode=selective"}, {"recompute.mode=full"},
+        {"log.tensorboard=false", "evaluation.every_steps=2"}}) {
+    const std::string name = "changed" + change.front();
+    ASSERT_EQ(train(job(name, change), {}), ExitCode::finished);
+    expect_equal(open("one", 6), open(name, 6));
+  }
+}
+
+TEST_F(TrainingTest, AStoppedRunGoesOnBitwise) {
+  ASSERT_EQ(train(job("straight"), {}), ExitCode::finished);
+  const Job whole = job("broken", {"checkpoint.every_steps=2"});
+  for (int attempt = 0; attempt < 5; ++attempt) {
+    fs::create_directories(run("broken") / "control");
+    std::ofstream(run("broken") / "control" / "stop").put('\n');
+    ASSERT_EQ(train(whole, {}), ExitCode::stopped) << attempt;
+    const auto status = nlohmann::json::parse(std::ifstream(run("broken") / "status.json"));
+    EXPECT_EQ(status["step"], attempt + 1);
+    EXPECT_EQ(status["state"], "stopped");
+    EXPECT_EQ(status["exit_code"], 75);
+  }
+  ASSERT_EQ(train(whole, {}), ExitCode::finished);
+  expect_equal(open("straight", 6), open("broken", 6));
+  EXPECT_EQ(metrics("broken").size(), 6u);
+}
+
+TEST_F(TrainingTest, AFinishedRunSaysSoAndGoesOnWithMoreSteps) {
+  ASSERT_EQ(train(job("straight", {"run.steps=8"}), {}), ExitCode::finished);
+  ASSERT_EQ(train(job("grown"), {}), ExitCode::finished);
+  ASSERT_EQ(train(job("grown"), {}), ExitCode::finished);
+  EXPECT_EQ(metrics("grown").size(), 6u) << "nothing was trained again";
+  ASSERT_EQ(train(job("grown", {"run.steps=8"}), {}), ExitCode::finished);
+  expect_equal(open("straight", 8), open("grown", 8));
+}
+
+TEST_F(TrainingTest, AnotherJobIsRefusedWithTheDifferences) {
+  ASSERT_EQ(train(job("run", {"run.steps=2"}), {}), ExitCode::finished);
+  const Job changed = job("run", {"optimizer.beta1=0.8"});
+  try {
+    train(changed, {});
+    FAIL() << "another optimizer went unnoticed";
+  } catch (const ResumeError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("optimizer.beta1"));
+    EXPECT_THAT(error.what(), HasSubstr("0.9"));
+    EXPECT_THAT(error.what(), HasSubstr("0.8"));
+    EXPECT_THAT(error.what(), HasSubstr("--accept-changes"));
+  }
+  TrainOptions accept;
+  accept.accept_changes = true;
+  EXPECT_EQ(train(changed, accept), ExitCode::finished);
+}
+
+TEST_F(TrainingTest, OtherDataUnderTheSameNameIsRefused) {
+  ASSERT_EQ(train(job("run", {"run.steps=2"}), {}), ExitCode::finished);
+  write_tokens("text", 3000);
+  EXPECT_THROW(train(job("run"), {}), ResumeError);
+}
+
+TEST_F(TrainingTest, ResumeModes) {
+  EXPECT_THROW(train(job("run", {"run.resume=must"}), {}), checkpoint::CheckpointError);
+  ASSERT_EQ(train(job("run", {"run.resume=never", "run.steps=2"}), {}), ExitCode::finished);
+  EXPECT_THROW(train(job("run", {"run.resume=never"}), {}), ResumeError);
+  const std::string path = (run("run") / "checkpoints" / "step-00000002").string();
+  ASSERT_EQ(train(job("branch", {fmt::format("run.resume='{}'", path)}), {}), ExitCode::finished);
+  EXPECT_EQ(metrics("branch").size(), 4u) << "it went on from step 2";
+}
+
+TEST_F(TrainingTest, OnlyDamagedCheckpointsNeverMeanStepZero) {
+  ASSERT_EQ(train(job("run", {"run.steps=2"}), {}), ExitCode::finished);
+  const fs::path shard = run("run") / "checkpoints" / "step-00000002" / "shard-00000.safetensors";
+  fs::resize_file(shard, fs::file_size(shard) - 1);
+  EXPECT_THROW(train(job("run"), {}), checkpoint::CheckpointError);
+}
+
+TEST_F(TrainingTest, ADamagedCheckpointIsNamedAndTheOlderOneTaken) {
+  ASSERT_EQ(train(job("straight"), {}), ExitCode::finished);
+  ASSERT_EQ(train(job("run", {"run.steps=4", "checkpoint.every_steps=2"}), {}), ExitCode::finished);
+  const fs::path shard = run("run") / "checkpoints" / "step-00000004" / "shard-00000.safetensors";
+  std::fstream(shard, std::ios::in | std::ios::out).seekp(5000).put('!');
+  ASSERT_EQ(train(job("run"), {}), ExitCode::finished);
+  expect_equal(open("straight", 6), open("run", 6));
+  std::stringstream log;
+  log << std::ifstream(run("run") / "logs" / "rank-00000.log").rdbuf();
+  EXPECT_THAT(log.str(), HasSubstr("step-00000004"));
+  EXPECT_THAT(log.str(), HasSubstr("passed over"));
+}
+
+TEST_F(TrainingTest, InfinityStopsTheRunAndNamesTheUnit) {
+  const Job wild = job("wild", {"learning_rate.max=1e30", "optimizer.clip_norm=0", "learning_rate.warmup_steps=0"});
+  ASSERT_EQ(train(wild, {}), ExitCode::numerics);
+  std::stringstream events;
+  events << std::ifstream(run("wild") / "events.jsonl").rdbuf();
+  EXPECT_THAT(events.str(), HasSubstr("\"nonfinite\""));
+  EXPECT_THAT(events.str(), testing::AnyOf(HasSubstr("\"unit\":\"embedding\""), HasSubstr("\"unit\":\"attention_"),
+                                           HasSubstr("\"unit\":\"mlp_"), HasSubstr("\"unit\":\"head\"")));
+  const auto status = nlohmann::json::parse(std::ifstream(run("wild") / "status.json"));
+  EXPECT_EQ(status["exit_code"], 5);
+}
+
+TEST_F(TrainingTest, InfinityMayBeSkipped) {
+  const Job wild = job("wild", {"learning_rate.max=1e30", "optimizer.clip_norm=0", "learning_rate.warmup_steps=0",
+                                "numerics.on_nonfinite=skip"});
+  EXPECT_EQ(train(wild, {}), ExitCode::finished);
+}
+
+TEST_F(TrainingTest, TheRunsAccountsEqualThePlan) {
+  const Job planned = job("run");
+  ASSERT_EQ(train(planned, {}), ExitCode::finished);
+  Backend backend = make_backend(planned, 0);
+  const model::RankConfig config = whole_model_config(planned, planned.micro_batches());
+  const model::CallSites sites = model::make_call_sites(backend.math, config);
+  const auto expected = to_json(memory_report(planned, model::plan_memory(config, sites), 0));
+  const auto written = nlohmann::ordered_json::parse(std::ifstream(run("run") / "plan.json"));
+  EXPECT_EQ(written["memory"]["arenas"], expected["memory"]["arenas"]);
+  EXPECT_EQ(written["parameters"], expected["parameters"]);
+}
+
+TEST_F(TrainingTest, TheResolvedJobReproducesTheRun) {
+  ASSERT_EQ(train(job("one"), {}), ExitCode::finished);
+  Job again = read_job(run("one") / "job.toml", {"run.name=again"});
+  ASSERT_EQ(train(again, {}), ExitCode::finished);
+  expect_equal(open("one", 6), open("again", 6));
+}
+
+TEST_F(TrainingTest, LlamaTrains) {
+  Job llama = job("llama", {"model.family=llama", "model.kv_heads=2", "model.ffn_hidden_size=48", "model.qk_norm=true",
+                            "precision.compute=fp32"});
+  ASSERT_EQ(train(llama, {}), ExitCode::finished);
+  EXPECT_LT(metrics("llama").back()["loss"].get<double>(), metrics("llama").front()["loss"].get<double>());
+}
+
+TEST_F(TrainingTest, ASavedModelIsLoadedForInference) {
+  ASSERT_EQ(train(job("run"), {}), ExitCode::finished);
+  const Inference model = open_inference(job("run"), "", 1);
+  EXPECT_EQ(model.step, 6);
+  EXPECT_THROW(open_inference(job("run", {"model.layers=3"}), "", 1), checkpoint::CheckpointError);
+  EXPECT_THROW(open_inference(job("none"), "", 1), checkpoint::CheckpointError);
+}
+
+}  // namespace
+}  // namespace penstock
