@@ -145,6 +145,7 @@ TEST(Initialisation, OfAnElementDependsOnSeedAndNameAlone) {
 TEST(Initialisation, IsTheSameWhateverTheThreadsAndTheCut) {
   PipelineOptions options;
   options.model = small_gpt2();
+  options.model.ffn_hidden_size = 4001;  // large enough to be shared out among threads
   const Values expected = Pipeline(options).parameters();
   options.threads = 3;
   expect_same(Pipeline(options).parameters(), expected, "threads");
