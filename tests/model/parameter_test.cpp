@@ -41,6 +41,7 @@ ModelSection gpt2_124m() {
 TEST(Units, StandAlongTheModel) {
   const ModelSection model = small_gpt2();
   std::vector<std::string> found;
+  found.reserve(6);
   for (int unit = 0; unit < model::unit_count(model); ++unit)
     found.push_back(name_of(model::unit_at(model, unit)));
   EXPECT_THAT(found,
