@@ -81,25 +81,36 @@ const Parameter& ParameterStore::find(int unit, std::string_view name) const {
 void ParameterStore::initialise(Stream& stream, math::Math& math, uint64_t seed) {
   for (const Buffer& buffer : others_) stream.fill_zero(buffer.memory, buffer.bytes);
   zero_gradients(stream);
-  std::vector<float> values;
+  // A piece at a time: a vocabulary's worth of host memory would count in the peak.
+  constexpr int64_t piece = int64_t{1} << 21;
+  std::vector<float> values(piece);
   for (const Parameter& parameter : parameters_) {
     if (parameter.shared) continue;
     const int64_t elements = parameter.spec.slice.elements();
-    values.resize(static_cast<size_t>(elements));
-    const int64_t share = (elements + threads_ - 1) / threads_;
-    std::vector<std::thread> helpers;
-    for (int64_t begin = share; begin < elements; begin += share) {
-      helpers.emplace_back([&, begin] {
-        initial_values(parameter.spec, seed, begin, std::min(begin + share, elements), values.data() + begin);
-      });
+    for (int64_t begin = 0; begin < elements; begin += piece) {
+      const int64_t count = std::min(piece, elements - begin);
+      fill_on_threads(parameter.spec, seed, begin, count, values.data());
+      stream.copy(parameter.master.as<float>() + begin, values.data(),
+                  static_cast<size_t>(count) * sizeof(float));
+      stream.synchronize();
     }
-    initial_values(parameter.spec, seed, 0, std::min(share, elements), values.data());
-    for (std::thread& helper : helpers) helper.join();
-    stream.copy(parameter.master.data, values.data(), parameter.master.bytes());
-    stream.synchronize();
   }
   refresh_compute(stream, math);
   stream.synchronize();
+}
+
+void ParameterStore::fill_on_threads(const ParameterSpec& spec, uint64_t seed, int64_t begin, int64_t count,
+                                     float* values) const {
+  constexpr int64_t least = 1 << 14;  // elements that are worth a thread
+  const int64_t share = std::max(least, (count + threads_ - 1) / threads_);
+  std::vector<std::thread> helpers;
+  for (int64_t at = share; at < count; at += share) {
+    helpers.emplace_back([&spec, seed, begin, at, end = std::min(at + share, count), values] {
+      initial_values(spec, seed, begin + at, begin + end, values + at);
+    });
+  }
+  initial_values(spec, seed, begin, begin + std::min(share, count), values);
+  for (std::thread& helper : helpers) helper.join();
 }
 
 void ParameterStore::refresh_compute(Stream& stream, math::Math& math) {

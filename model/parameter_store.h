@@ -51,6 +51,9 @@ class ParameterStore {
     size_t bytes = 0;
   };
   const Parameter& at(int64_t place) const { return parameters_[static_cast<size_t>(place)]; }
+  // Initial values of elements [begin, begin + count), in host memory.
+  void fill_on_threads(const ParameterSpec& spec, uint64_t seed, int64_t begin, int64_t count,
+                       float* values) const;
   void add_unit(PlannedMemory& memory, const RankConfig& config, int unit, int64_t first_index);
 
   int threads_;

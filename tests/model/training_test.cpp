@@ -297,8 +297,8 @@ TEST(RopeTable, ScalesFrequencies) {
   EXPECT_EQ(plain[0], 1.0F);
   EXPECT_EQ(plain[1], 0.0F);
   EXPECT_FLOAT_EQ(plain[64], std::cos(1.0F));  // position 1, frequency 1
-  const auto frequency = [](const std::vector<float>& table, int i) {
-    return std::atan2(table[static_cast<size_t>(64 + 2 * i + 1)], table[static_cast<size_t>(64 + 2 * i)]);
+  const auto frequency = [](const std::vector<float>& table, size_t i) {
+    return std::atan2(table[64 + 2 * i + 1], table[64 + 2 * i]);
   };
   EXPECT_NEAR(frequency(plain, 7) / std::pow(500000.0, -14.0 / 64), 1, 1e-6);
   model.rope_scaling = RopeScaling{RopeScalingType::linear, 4.0, 1, 4, 8192};
