@@ -42,9 +42,7 @@ struct TrainingTest : testing::Test {
 
   // A text with something to learn: tokens count up by a step that changes with the document.
   void write_tokens(const std::string& name, int count) const {
-    data::TokenWriterOptions options;
-    options.vocabulary = 60;
-    data::TokenWriter writer((root / name).string(), options);
+    data::TokenWriter writer((root / name).string(), 60, "");
     int32_t token = 1;
     for (int document = 0; count > 0; ++document) {
       std::vector<int32_t> tokens;
@@ -55,7 +53,7 @@ struct TrainingTest : testing::Test {
       writer.add(tokens);
       writer.end_document();
     }
-    writer.commit();
+    writer.finish();
   }
 
   Job job(const std::string& name, const std::vector<std::string>& overrides = {}) const {
