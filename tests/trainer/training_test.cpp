@@ -1,17 +1,16 @@
 // Whole runs of a tiny model through the same function that `penstock train` calls.
 #include "trainer/training.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-#include <unistd.h>
-
 #include <filesystem>
 #include <fstream>
 #include <string>
 #include <vector>
 
 #include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
+#include <unistd.h>
 
 #include "data/token_writer.h"
 #include "trainer/backend.h"
@@ -89,8 +88,8 @@ console = "quiet"
 
   fs::path run(const std::string& name) const { return root / "runs" / name; }
   checkpoint::Checkpoint open(const std::string& name, int step) const {
-    return checkpoint::Checkpoint::open((run(name) / "checkpoints" / fmt::format("step-{:08}", step)).string(),
-                                        checkpoint::Depth::full);
+    return checkpoint::Checkpoint::open(
+        (run(name) / "checkpoints" / fmt::format("step-{:08}", step)).string(), checkpoint::Depth::full);
   }
 
   std::vector<nlohmann::json> metrics(const std::string& name) const {
@@ -135,9 +134,10 @@ TEST_F(TrainingTest, AnotherSeedIsAnotherRun) {
 
 TEST_F(TrainingTest, ThreadsRecomputationAndLogsDoNotChangeABit) {
   ASSERT_EQ(train(job("one"), {}), ExitCode::finished);
-  for (const std::vector<std::string>& change :
-       {std::vector<std::string>{"parallel.threads=3"}, {"recompute.mode=selective"}, {"recompute.mode=full"},
-        {"log.tensorboard=false", "evaluation.every_steps=2"}}) {
+  for (const std::vector<std::string>& change : {std::vector<std::string>{"parallel.threads=3"},
+                                                 {"recompute.mode=selective"},
+                                                 {"recompute.mode=full"},
+                                                 {"log.tensorboard=false", "evaluation.every_steps=2"}}) {
     const std::string name = "changed" + change.front();
     ASSERT_EQ(train(job(name, change), {}), ExitCode::finished);
     expect_equal(open("one", 6), open(name, 6));
@@ -223,20 +223,22 @@ TEST_F(TrainingTest, ADamagedCheckpointIsNamedAndTheOlderOneTaken) {
 }
 
 TEST_F(TrainingTest, InfinityStopsTheRunAndNamesTheUnit) {
-  const Job wild = job("wild", {"learning_rate.max=1e30", "optimizer.clip_norm=0", "learning_rate.warmup_steps=0"});
+  const Job wild =
+      job("wild", {"learning_rate.max=1e30", "optimizer.clip_norm=0", "learning_rate.warmup_steps=0"});
   ASSERT_EQ(train(wild, {}), ExitCode::numerics);
   std::stringstream events;
   events << std::ifstream(run("wild") / "events.jsonl").rdbuf();
   EXPECT_THAT(events.str(), HasSubstr("\"nonfinite\""));
-  EXPECT_THAT(events.str(), testing::AnyOf(HasSubstr("\"unit\":\"embedding\""), HasSubstr("\"unit\":\"attention_"),
-                                           HasSubstr("\"unit\":\"mlp_"), HasSubstr("\"unit\":\"head\"")));
+  EXPECT_THAT(events.str(),
+              testing::AnyOf(HasSubstr("\"unit\":\"embedding\""), HasSubstr("\"unit\":\"attention_"),
+                             HasSubstr("\"unit\":\"mlp_"), HasSubstr("\"unit\":\"head\"")));
   const auto status = nlohmann::json::parse(std::ifstream(run("wild") / "status.json"));
   EXPECT_EQ(status["exit_code"], 5);
 }
 
 TEST_F(TrainingTest, InfinityMayBeSkipped) {
-  const Job wild = job("wild", {"learning_rate.max=1e30", "optimizer.clip_norm=0", "learning_rate.warmup_steps=0",
-                                "numerics.on_nonfinite=skip"});
+  const Job wild = job("wild", {"learning_rate.max=1e30", "optimizer.clip_norm=0",
+                                "learning_rate.warmup_steps=0", "numerics.on_nonfinite=skip"});
   EXPECT_EQ(train(wild, {}), ExitCode::finished);
 }
 
@@ -260,8 +262,8 @@ TEST_F(TrainingTest, TheResolvedJobReproducesTheRun) {
 }
 
 TEST_F(TrainingTest, LlamaTrains) {
-  Job llama = job("llama", {"model.family=llama", "model.kv_heads=2", "model.ffn_hidden_size=48", "model.qk_norm=true",
-                            "precision.compute=fp32"});
+  Job llama = job("llama", {"model.family=llama", "model.kv_heads=2", "model.ffn_hidden_size=48",
+                            "model.qk_norm=true", "precision.compute=fp32"});
   ASSERT_EQ(train(llama, {}), ExitCode::finished);
   EXPECT_LT(metrics("llama").back()["loss"].get<double>(), metrics("llama").front()["loss"].get<double>());
 }
