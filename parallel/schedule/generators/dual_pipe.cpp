@@ -19,9 +19,9 @@ void write_steps(RankWriter& rank, int s0, int s1, int outer, int inner, int ste
   for (int i = 0; i < outer; ++i) split_1(), rank.forward(s1);
   for (int i = 0; i < steady; ++i) rank.forward_and_backward(s0, s1), rank.forward_and_backward(s1, s0);
   for (int i = 0; i < outer; ++i) rank.backward(s1), rank.forward_and_backward(s1, s0);
-  for (int i = 0; i < 2 * inner; ++i) {
-    const int stage = i % 2 == 0 ? s1 : s0;
-    i < inner ? rank.backward(stage) : rank.backward_input(stage);
+  for (int i = 0; i < inner; ++i) {
+    const bool second_half = i >= (inner + 1) / 2;
+    for (const int stage : {s1, s0}) second_half ? rank.backward_input(stage) : rank.backward(stage);
   }
   for (int i = 0; i < outer; ++i) rank.backward_weight(), rank.backward_input(s0);
   while (rank.weight_pending()) rank.backward_weight();

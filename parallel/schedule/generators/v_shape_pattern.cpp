@@ -2,7 +2,6 @@
 // W), whose offsets along the ranks decide how long activations live.
 #include <algorithm>
 #include <array>
-#include <vector>
 
 #include "parallel/schedule/generators/generators.h"
 #include "parallel/schedule/generators/placement.h"
