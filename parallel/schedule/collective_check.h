@@ -9,8 +9,9 @@
 
 namespace penstock::schedule {
 
-// Sums, reductions, optimizer steps and gathers: those that the step needs, each once, behind what they wait for; and
-// the marks of the last weight gradients. `program.schedule` lists the program's compute instructions.
+// Sums, reductions, optimizer steps and gathers: those that the step needs, each once, behind what they wait
+// for; and the marks of the last weight gradients. `program.schedule` lists the program's compute
+// instructions.
 void check_collectives(const Program& program, const StepGraph& graph, std::vector<Violation>& found);
 
 }  // namespace penstock::schedule

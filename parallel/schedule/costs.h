@@ -36,8 +36,6 @@ struct Costs {
   // Compute takes (1 + traffic_slowdown) times as long while a transfer or reduction of its rank is under
   // way.
   double traffic_slowdown = 0;
-  // A paired F and B (DualPipe) run as one indivisible action: both inputs first, both outputs at the end.
-  bool fuse_pairs = false;
 
   double of(const Schedule& schedule, const Action& action) const;
   const Link& link(int source, int destination, int ranks) const {

@@ -124,7 +124,7 @@ class Lowering {
   bool remote(int producer, int consumer) const { return graph_.rank(producer) != graph_.rank(consumer); }
 
   // The first half of a pair that runs as one action; the second is started with it.
-  bool fused(int id) const { return costs_.fuse_pairs && graph_.action(id).paired; }
+  bool fused(int id) const { return options_.fuse_pairs && graph_.action(id).paired; }
   bool is_second(int id) const { return graph_.position(id) > 0 && fused(id - 1); }
 
   bool exists(size_t node) const {
@@ -330,8 +330,7 @@ Program lower(const Schedule& schedule, const Costs& costs, const LoweringOption
   return lowering.take();
 }
 
-int sufficient_receive_lead(const Schedule& schedule, const Costs& costs) {
-  LoweringOptions options;
+int sufficient_receive_lead(const Schedule& schedule, const Costs& costs, LoweringOptions options) {
   options.reduce_gradients = false;
   options.receive_lead = std::numeric_limits<int>::max();
   const double best = Lowering(schedule, costs, options).run();

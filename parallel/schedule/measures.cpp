@@ -91,8 +91,8 @@ Measures measure(const Program& program, const Timeline& timeline) {
 Measures measure_steady_state(const Program& program, const Timeline& timeline) {
   constexpr int settled = 2;  // the step that is measured: fill is over, drain is not near
   if (program.schedule.steps < settled + 2) {
-    throw ScheduleError(fmt::format("a steady state needs a window of {} steps or more; it has {}", settled + 2,
-                                    program.schedule.steps));
+    throw ScheduleError(fmt::format("a steady state needs a window of {} steps or more; it has {}",
+                                    settled + 2, program.schedule.steps));
   }
   Measures measures;
   for (int r = 0; r < program.schedule.ranks; ++r) {

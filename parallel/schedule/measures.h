@@ -42,8 +42,8 @@ struct Measures {
 
 Measures measure(const Program& program, const Timeline& timeline);
 
-// The same for one step in the steady state of an asynchronous schedule (a window of at least four steps): fill and
-// drain happen once a run, not once a step, so that the makespan is the distance of two steps.
+// The same for one step in the steady state of an asynchronous schedule (a window of at least four steps):
+// fill and drain happen once a run, not once a step, so that the makespan is the distance of two steps.
 Measures measure_steady_state(const Program& program, const Timeline& timeline);
 
 // Bytes (or any unit) of one stage: of a slot from F to I or B, of one from I to W, and of a buffer.

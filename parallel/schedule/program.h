@@ -72,7 +72,9 @@ struct Instruction {
 std::string to_string(const Instruction& instruction);
 
 struct LoweringOptions {
-  // A receive is posted at most that many actions ahead of the one that reads it.
+  // A paired F and B (DualPipe) run as one indivisible action: both inputs first, both outputs at the end.
+  bool fuse_pairs = false;
+  // A receive is posted at most that many actions ahead of the one that reads it; a fused pair counts as one.
   int receive_lead = 1;
   // There are replicas: gradients are reduced, every so many micro-batches (0: once a step).
   bool reduce_gradients = true;
@@ -106,6 +108,6 @@ struct Program {
 Program lower(const Schedule& schedule, const Costs& costs, const LoweringOptions& options);
 
 // The smallest of the leads 1, 2, 4, … with which the lowered program is as fast as with unbounded buffers.
-int sufficient_receive_lead(const Schedule& schedule, const Costs& costs);
+int sufficient_receive_lead(const Schedule& schedule, const Costs& costs, LoweringOptions options = {});
 
 }  // namespace penstock::schedule

@@ -97,7 +97,7 @@ class Simulation {
   bool is_compute(int id) const { return at(id).kind == InstructionKind::compute; }
 
   void connect() {
-    if (costs_.fuse_pairs) fuse();
+    if (program_.options.fuse_pairs) fuse();
     std::vector<std::tuple<int, int, bool>> edges;
     const auto add = [&](int from, int to, bool at_arrival) {
       const int a = node_of_[static_cast<size_t>(from)];

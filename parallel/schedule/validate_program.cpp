@@ -190,21 +190,23 @@ class RankCheck {
 
   void check_send(const Instruction& at) {
     check_ends(at, rank_, at.peer);
+    if (!at.output.none()) report("writes a buffer, though it only reads one");
     read(at.input, at.action.stage, false);
   }
 
   void check_receive(const Instruction& at) {
     check_ends(at, at.peer, rank_);
+    if (!at.input.none()) report("reads a buffer, though it only writes one");
     write(at.output, at.action);
     // How many actions ahead of its reader it stands.
     int ahead = 0;
+    bool in_pair = false;
     for (size_t i = static_cast<size_t>(position_) + 1; i < list().instructions.size(); ++i) {
       const Instruction& later = list().instructions[i];
       if (later.kind != InstructionKind::compute) continue;
       if (later.input == at.output) break;
-      if (++ahead > program_.options.receive_lead) {
-        // A fused pair takes both of its messages before its first half.
-        if (ahead == program_.options.receive_lead + 1 && later.action.paired) continue;
+      in_pair = program_.options.fuse_pairs && later.action.paired && !in_pair;
+      if (!in_pair && ++ahead > program_.options.receive_lead) {
         report(fmt::format("is posted more than {} action(s) ahead of its reader",
                            program_.options.receive_lead));
         break;

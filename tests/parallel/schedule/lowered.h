@@ -11,9 +11,8 @@
 
 namespace penstock::schedule {
 
-inline Measures simulated(const Schedule& schedule, const Costs& costs) {
-  LoweringOptions options;
-  options.receive_lead = sufficient_receive_lead(schedule, costs);
+inline Measures simulated(const Schedule& schedule, const Costs& costs, LoweringOptions options = {}) {
+  options.receive_lead = sufficient_receive_lead(schedule, costs, options);
   const Program program = lower(schedule, costs, options);
   return measure(program, simulate(program, costs));
 }

@@ -175,9 +175,9 @@ TEST(Table, DualPipeIdle) {
     for (const int M : {2 * P, 2 * P + 2, 3 * P, 4 * P}) {
       const Schedule schedule = generate("dualpipe", {P, M});
       expect_idle(schedule, {1, 1, 1}, idle);
-      Costs costs = stage_costs(schedule, {1, 1, 1});
-      costs.fuse_pairs = true;  // F&B as one indivisible action
-      EXPECT_EQ(simulated(schedule, costs).ranks[0].idle, P - 2);
+      LoweringOptions indivisible;
+      indivisible.fuse_pairs = true;
+      EXPECT_EQ(simulated(schedule, stage_costs(schedule, {1, 1, 1}), indivisible).ranks[0].idle, P - 2);
     }
   }
   const std::vector<std::pair<int, double>> folded{{4, 2}, {8, 4}, {16, 8}};
