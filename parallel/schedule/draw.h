@@ -15,8 +15,8 @@ struct TerminalStyle {
   bool color = false;
 };
 
-// F, I, W and B, with the micro-batch where there is room; lower case for odd chunks and for the second copy; "." is
-// idle time. Ends with a legend.
+// F, I, W and B, with the micro-batch where there is room; lower case for odd chunks and for the second copy;
+// "." is idle time. Ends with a legend.
 std::string draw_terminal(const Program& program, const Timeline& timeline, const TerminalStyle& style);
 
 // A self-contained SVG.

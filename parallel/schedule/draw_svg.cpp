@@ -33,10 +33,14 @@ constexpr std::array<std::array<Paint, 2>, 4> paints{{
 std::string escaped(const std::string& text) {
   std::string out;
   for (const char c : text) {
-    if (c == '&') out += "&amp;";
-    else if (c == '<') out += "&lt;";
-    else if (c == '>') out += "&gt;";
-    else out += c;
+    if (c == '&')
+      out += "&amp;";
+    else if (c == '<')
+      out += "&lt;";
+    else if (c == '>')
+      out += "&gt;";
+    else
+      out += c;
   }
   return out;
 }
@@ -65,23 +69,28 @@ std::string draw_svg(const Program& program, const Timeline& timeline, const std
       const auto op = static_cast<size_t>(action.op);
       const size_t odd = static_cast<size_t>(action.stage / schedule.ranks) % 2;
       // A hair of background between neighbours.
-      bars[op][odd] += fmt::format("M{:.1f} {:.0f}h{:.1f}v{:.0f}h-{:.1f}z", x, y, std::max(0.2, width - 0.6), bar_height,
-                                   std::max(0.2, width - 0.6));
+      bars[op][odd] += fmt::format("M{:.1f} {:.0f}h{:.1f}v{:.0f}h-{:.1f}z", x, y, std::max(0.2, width - 0.6),
+                                   bar_height, std::max(0.2, width - 0.6));
       const std::string number = std::to_string(action.micro_batch);
       if (width < digit_width * static_cast<double>(number.size()) + 2) continue;
-      numbers[op][odd] += fmt::format("<text x=\"{:.1f}\" y=\"{:.0f}\">{}</text>", x + width / 2, y + 14, number);
+      numbers[op][odd] +=
+          fmt::format("<text x=\"{:.1f}\" y=\"{:.0f}\">{}</text>", x + width / 2, y + 14, number);
     }
   }
   const double height = top + schedule.ranks * row_height + 30;
   std::string svg = fmt::format(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0:.0f} {1:.0f}\" width=\"{0:.0f}\" height=\"{1:.0f}\" "
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0:.0f} {1:.0f}\" width=\"{0:.0f}\" "
+      "height=\"{1:.0f}\" "
       "font-family=\"sans-serif\" font-size=\"11\">\n<title>{2}</title>\n"
-      "<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n<text x=\"{3:.0f}\" y=\"18\" font-size=\"13\">{2}</text>\n",
+      "<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n<text x=\"{3:.0f}\" y=\"18\" "
+      "font-size=\"13\">{2}</text>\n",
       left + drawn_width + 12, height, escaped(title), left);
   for (int rank = 0; rank < schedule.ranks; ++rank) {
     const double y = top + rank * row_height;
-    svg += fmt::format("<text x=\"4\" y=\"{0:.0f}\">rank {1}</text><path fill=\"#eee\" d=\"M{2:.0f} {3:.0f}h{4:.0f}v{5:.0f}h-{4:.0f}z\"/>\n",
-                       y + 14, rank, left, y, drawn_width, bar_height);
+    svg += fmt::format(
+        "<text x=\"4\" y=\"{0:.0f}\">rank {1}</text><path fill=\"#eee\" d=\"M{2:.0f} "
+        "{3:.0f}h{4:.0f}v{5:.0f}h-{4:.0f}z\"/>\n",
+        y + 14, rank, left, y, drawn_width, bar_height);
   }
   std::string legend;
   double legend_x = left;
@@ -95,9 +104,9 @@ std::string draw_svg(const Program& program, const Timeline& timeline, const std
         svg += fmt::format("<g fill=\"{}\" text-anchor=\"middle\">{}</g>\n", paint.ink, numbers[op][odd]);
       }
       const char* which = odd == 0 ? "" : schedule.copies > 1 ? ", second copy" : ", odd chunk";
-      legend += fmt::format("<path fill=\"{}\" d=\"M{:.0f} {:.0f}h10v10h-10z\"/><text x=\"{:.0f}\" y=\"{:.0f}\">{}{}</text>",
-                            paint.fill, legend_x, legend_y, legend_x + 14, legend_y + 9, letter(static_cast<Op>(op)),
-                            which);
+      legend += fmt::format(
+          "<path fill=\"{}\" d=\"M{:.0f} {:.0f}h10v10h-10z\"/><text x=\"{:.0f}\" y=\"{:.0f}\">{}{}</text>",
+          paint.fill, legend_x, legend_y, legend_x + 14, legend_y + 9, letter(static_cast<Op>(op)), which);
       legend_x += 110;
     }
   }

@@ -52,10 +52,13 @@ std::string cell(const Action& action, bool odd, int columns) {
   return text;
 }
 
-std::string row(const Program& program, const Timeline& timeline, size_t rank, int columns, double end, bool colored) {
+std::string row(const Program& program, const Timeline& timeline, size_t rank, int columns, double end,
+                bool colored) {
   std::string text;
   int at = 0;
-  const auto column = [&](double time) { return std::min(columns, static_cast<int>(time / end * columns + 0.5)); };
+  const auto column = [&](double time) {
+    return std::min(columns, static_cast<int>(time / end * columns + 0.5));
+  };
   for (size_t i = 0; i < timeline.spans[rank].size(); ++i) {
     const Instruction& instruction = program.ranks[rank].instructions[i];
     if (instruction.kind != InstructionKind::compute) continue;
