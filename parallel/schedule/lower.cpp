@@ -101,18 +101,18 @@ class Lowering {
   }
 
  private:
-  // A node that may start: the earliest first, messages before compute, then source, destination,
-  // micro-batch.
+  // A node that may start: the earliest first, then by kind, source, destination, micro-batch.
+  enum Kind : std::uint8_t { transfer, collective, compute };
   struct Entry {
     double time;
-    bool compute;
+    Kind kind;
     int source;
     int destination;
     int micro_batch;
     size_t node;
     bool operator<(const Entry& other) const {
-      return std::tie(other.time, other.compute, other.source, other.destination, other.micro_batch,
-                      other.node) < std::tie(time, compute, source, destination, micro_batch, node);
+      return std::tie(other.time, other.kind, other.source, other.destination, other.micro_batch,
+                      other.node) < std::tie(time, kind, source, destination, micro_batch, node);
     }
   };
 
@@ -163,14 +163,14 @@ class Lowering {
     const double time = ready_[node];
     if (node < static_cast<size_t>(count_)) {
       const int id = static_cast<int>(node);
-      open_.push({time, true, graph_.rank(id), graph_.rank(id), graph_.action(id).micro_batch, node});
+      open_.push({time, compute, graph_.rank(id), graph_.rank(id), graph_.action(id).micro_batch, node});
     } else if (node < 2 * static_cast<size_t>(count_)) {
       const int consumer = static_cast<int>(node) - count_;
-      open_.push({time, false, graph_.rank(graph_.producer(consumer)), graph_.rank(consumer),
+      open_.push({time, transfer, graph_.rank(graph_.producer(consumer)), graph_.rank(consumer),
                   graph_.action(consumer).micro_batch, node});
     } else {
       const Collective& at = collectives_[node - 2 * static_cast<size_t>(count_)];
-      open_.push({time, false, at.rank, at.here.peer, schedule_.all_micro_batches(), node});
+      open_.push({time, collective, at.rank, at.here.peer, schedule_.all_micro_batches(), node});
     }
   }
 
@@ -216,13 +216,16 @@ class Lowering {
     if (producer >= 0) {
       instruction.input =
           remote(producer, id) ? received_[static_cast<size_t>(id)] : output_[static_cast<size_t>(producer)];
-      pools[static_cast<size_t>(instruction.input.pool)].free_from(instruction.input.index, end);
     }
     if (graph_.consumer(id) >= 0) {
       const BufferPool pool =
           action.op == Op::forward ? BufferPool::activation_out : BufferPool::gradient_out;
       instruction.output = {pool, pools[static_cast<size_t>(pool)].take(now)};
       output_[static_cast<size_t>(id)] = instruction.output;
+    }
+    // Not before the output is taken: an action that costs nothing would overwrite its own input.
+    if (producer >= 0) {
+      pools[static_cast<size_t>(instruction.input.pool)].free_from(instruction.input.index, end);
     }
     const auto stage = static_cast<size_t>(action.stage);
     const size_t cell =
