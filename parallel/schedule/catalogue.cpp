@@ -24,8 +24,8 @@ std::string at_least(const ScheduleOptions& options, int smallest, const char* r
 
 std::string interleaved_refusal(const ScheduleOptions& options) {
   const int M = options.micro_batches;
-  const std::string few = at_least(
-      options, options.ranks, "they visit the chunks in groups of at least P, or the first rank starves");
+  std::string few = at_least(options, options.ranks,
+                             "they visit the chunks in groups of at least P, or the first rank starves");
   if (!few.empty() || options.group == 0) return few;
   const int rest = M % options.group;
   if (options.group >= options.ranks && options.group <= M && (rest == 0 || rest >= options.ranks)) return "";
@@ -48,7 +48,7 @@ std::string two_way_refusal(const ScheduleOptions& options, int smallest, const 
         "needs an even number of pipeline ranks (a micro-batch enters at each end); {} were asked for",
         options.ranks);
   }
-  const std::string few = at_least(options, smallest, reason);
+  std::string few = at_least(options, smallest, reason);
   if (!few.empty() || options.micro_batches % 2 == 0) return few;
   return fmt::format(
       "needs an even number of micro-batches (half of them enter at each end), at least {}; {} were asked "

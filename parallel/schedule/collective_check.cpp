@@ -95,7 +95,8 @@ class CollectiveCheck {
       if (compute.step != step)
         report(graph_.rank(id), position, fmt::format("belongs to step {}, not {}", step, compute.step));
       const bool is_last =
-          last[static_cast<size_t>(compute.action.stage * program_.schedule.steps + step)] == id;
+          last[static_cast<size_t>(compute.action.stage) * static_cast<size_t>(program_.schedule.steps) +
+               static_cast<size_t>(step)] == id;
       if (is_last == compute.last) continue;
       report(graph_.rank(id), position,
              is_last ? "is the last weight gradient of its stage, but not marked so"

@@ -23,7 +23,10 @@ class Plan {
 
  private:
   int owner(int stage) const { return schedule_.rank_of_stage[static_cast<size_t>(stage)]; }
-  int last(int stage, int step) const { return last_[static_cast<size_t>(stage * schedule_.steps + step)]; }
+  int last(int stage, int step) const {
+    return last_[static_cast<size_t>(stage) * static_cast<size_t>(schedule_.steps) +
+                 static_cast<size_t>(step)];
+  }
 
   void add_step(int step) {
     const int S = schedule_.blocks();

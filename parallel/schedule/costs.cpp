@@ -33,7 +33,7 @@ double Costs::of(const Schedule& schedule, const Action& action) const {
 
 Costs uniform_costs(int ranks, int chunks, const StageCosts& rank, double transfer) {
   Costs costs;
-  costs.blocks.assign(static_cast<size_t>(ranks * chunks),
+  costs.blocks.assign(static_cast<size_t>(ranks) * static_cast<size_t>(chunks),
                       {rank.forward / chunks, rank.backward_input / chunks, rank.backward_weight / chunks});
   costs.links = {{transfer, 0}};
   return costs;

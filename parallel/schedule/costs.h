@@ -39,7 +39,9 @@ struct Costs {
 
   double of(const Schedule& schedule, const Action& action) const;
   const Link& link(int source, int destination, int ranks) const {
-    return links.size() == 1 ? links[0] : links[static_cast<size_t>(source * ranks + destination)];
+    return links.size() == 1 ? links[0]
+                             : links[static_cast<size_t>(source) * static_cast<size_t>(ranks) +
+                                     static_cast<size_t>(destination)];
   }
 };
 

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cctype>
+#include <cmath>
 
 #include <fmt/format.h>
 
@@ -57,7 +58,7 @@ std::string row(const Program& program, const Timeline& timeline, size_t rank, i
   std::string text;
   int at = 0;
   const auto column = [&](double time) {
-    return std::min(columns, static_cast<int>(time / end * columns + 0.5));
+    return std::min(columns, static_cast<int>(std::lround(time / end * columns)));
   };
   for (size_t i = 0; i < timeline.spans[rank].size(); ++i) {
     const Instruction& instruction = program.ranks[rank].instructions[i];
