@@ -14,6 +14,7 @@ class Plan {
         costs_(costs),
         options_(options),
         last_(last_weight_gradients(schedule, graph)),
+        owned_(schedule.stages_by_rank()),
         tail_(static_cast<size_t>(schedule.stages())) {}
 
   std::vector<Collective> run() {
@@ -118,7 +119,7 @@ class Plan {
     made.cost = costs_.optimizer_step;
     made.here.kind = InstructionKind::optimizer_step;
     made.here.step = step;
-    for (const int stage : schedule_.stages_of(rank)) {
+    for (const int stage : owned_[static_cast<size_t>(rank)]) {
       const std::optional<size_t>& tail = tail_[static_cast<size_t>(stage)];
       if (tail) made.after.push_back(*tail);
       if (last(stage, step) >= 0) made.after_actions.push_back(last(stage, step));
@@ -131,6 +132,7 @@ class Plan {
   const Costs& costs_;
   const LoweringOptions& options_;
   std::vector<int> last_;
+  std::vector<std::vector<int>> owned_;
   // By stage: the last collective on its gradients so far.
   std::vector<std::optional<size_t>> tail_;
   std::vector<Collective> plan_;

@@ -4,10 +4,10 @@
 
 namespace penstock::schedule {
 
-std::vector<int> Schedule::stages_of(int rank) const {
-  std::vector<int> owned;
+std::vector<std::vector<int>> Schedule::stages_by_rank() const {
+  std::vector<std::vector<int>> owned(static_cast<size_t>(ranks));
   for (int stage = 0; stage < stages(); ++stage) {
-    if (rank_of_stage[static_cast<size_t>(stage)] == rank) owned.push_back(stage);
+    owned[static_cast<size_t>(rank_of_stage[static_cast<size_t>(stage)])].push_back(stage);
   }
   return owned;
 }

@@ -62,8 +62,8 @@ struct Schedule {
   int block_of(int stage) const { return stage % blocks(); }
   bool is_first(int stage) const { return block_of(stage) == 0; }
   bool is_last(int stage) const { return block_of(stage) == blocks() - 1; }
-  // Stages of a rank, ascending.
-  std::vector<int> stages_of(int rank) const;
+  // (P): the stages of each rank, ascending.
+  std::vector<std::vector<int>> stages_by_rank() const;
 };
 
 // Peak activations that a rank holds, from F to W (or B), in full-rank units: a chunk's counts 1/v.

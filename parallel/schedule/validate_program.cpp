@@ -23,20 +23,33 @@ std::string holds(const Content& content) {
   return content ? "holds " + to_string(*content) : "is empty";
 }
 
+// By stage and slot: the micro-batch it holds, −1 for none. A stage has one rank, so that all ranks can share
+// them.
+struct StageSlots {
+  std::vector<std::vector<int>> activation;
+  std::vector<std::vector<int>> weight;
+
+  explicit StageSlots(const Program& program) {
+    for (const int count : program.slots)
+      activation.emplace_back(static_cast<size_t>(std::max(0, count)), -1);
+    for (const int count : program.weight_slots)
+      weight.emplace_back(static_cast<size_t>(std::max(0, count)), -1);
+  }
+};
+
 // Follows one rank's list and keeps account of its slots and buffers.
 class RankCheck {
  public:
-  RankCheck(const Program& program, const StepGraph& graph, int rank, std::vector<Violation>& found)
-      : program_(program), graph_(graph), schedule_(program.schedule), rank_(rank), found_(found) {
+  RankCheck(const Program& program, const StepGraph& graph, int rank, StageSlots& slots,
+            std::vector<Violation>& found)
+      : program_(program),
+        graph_(graph),
+        schedule_(program.schedule),
+        rank_(rank),
+        slots_(slots),
+        found_(found) {
     for (size_t pool = 0; pool < buffer_pools; ++pool) {
       buffers_[pool].resize(static_cast<size_t>(std::max(0, list().buffers[pool])));
-    }
-    slots_.resize(program.slots.size());
-    weight_slots_.resize(program.slots.size());
-    for (size_t stage = 0; stage < program.slots.size(); ++stage) {
-      if (owner(static_cast<int>(stage)) != rank) continue;
-      slots_[stage].assign(static_cast<size_t>(std::max(0, program.slots[stage])), -1);
-      weight_slots_[stage].assign(static_cast<size_t>(std::max(0, program.weight_slots[stage])), -1);
     }
   }
 
@@ -149,17 +162,17 @@ class RankCheck {
     const auto stage = static_cast<size_t>(at.action.stage);
     switch (at.action.op) {
       case Op::forward:
-        fill(slots_[stage], at.slot, "activation");
+        fill(slots_.activation[stage], at.slot, "activation");
         break;
       case Op::backward:
-        drain(slots_[stage], at.slot, "activation");
+        drain(slots_.activation[stage], at.slot, "activation");
         break;
       case Op::backward_input:
-        drain(slots_[stage], at.slot, "activation");
-        fill(weight_slots_[stage], at.weight_slot, "weight-gradient");
+        drain(slots_.activation[stage], at.slot, "activation");
+        fill(slots_.weight[stage], at.weight_slot, "weight-gradient");
         break;
       case Op::backward_weight:
-        drain(weight_slots_[stage], at.weight_slot, "weight-gradient");
+        drain(slots_.weight[stage], at.weight_slot, "weight-gradient");
         break;
     }
     const int source = graph_.source_stage(at.action);
@@ -218,11 +231,10 @@ class RankCheck {
   const StepGraph& graph_;
   const Schedule& schedule_;
   int rank_;
+  StageSlots& slots_;
   std::vector<Violation>& found_;
   int position_ = 0;
   std::array<std::vector<Content>, buffer_pools> buffers_;
-  std::vector<std::vector<int>> slots_;
-  std::vector<std::vector<int>> weight_slots_;
 };
 
 }  // namespace
@@ -260,7 +272,8 @@ std::vector<Violation> validate(const Program& program) {
   }
 
   const StepGraph graph(checked.schedule);
-  for (int rank = 0; rank < given.ranks; ++rank) RankCheck(checked, graph, rank, found).run();
+  StageSlots slots(checked);
+  for (int rank = 0; rank < given.ranks; ++rank) RankCheck(checked, graph, rank, slots, found).run();
   check_collectives(checked, graph, found);
   const Wiring wiring = wire(checked, found);
   if (!found.empty()) return found;

@@ -18,7 +18,8 @@ struct Users {
 
 class RankHazards {
  public:
-  RankHazards(const Program& program, size_t rank) : gradients_(program.slots.size(), -1) {
+  RankHazards(const Program& program, size_t rank, int first, std::vector<int>& gradients)
+      : first_(first), gradients_(gradients) {
     for (size_t pool = 0; pool < buffer_pools; ++pool) {
       buffers_[pool].resize(static_cast<size_t>(std::max(0, program.ranks[rank].buffers[pool])));
     }
@@ -44,12 +45,12 @@ class RankHazards {
       case InstructionKind::sum_tied: {
         // The two accumulators are both here where the rank owns both stages.
         const int first = instruction.action.stage - schedule.block_of(instruction.action.stage);
-        waits[2] = gradients_[static_cast<size_t>(first + schedule.blocks() - 1)];
+        waits[2] = gradient(static_cast<size_t>(first + schedule.blocks() - 1));
         [[fallthrough]];
       }
       default:
-        waits[0] = instruction.kind == InstructionKind::optimizer_step ? collective_
-                                                                       : gradients_[stage(instruction)];
+        waits[0] =
+            instruction.kind == InstructionKind::optimizer_step ? collective_ : gradient(stage(instruction));
         if (instruction.kind == InstructionKind::gather_parameters) waits[1] = optimizer_;
         if (instruction.kind == InstructionKind::optimizer_step) {
           optimizer_ = id;
@@ -66,6 +67,8 @@ class RankHazards {
     return static_cast<size_t>(instruction.action.stage);
   }
 
+  int gradient(size_t stage) const { return gradients_[stage] >= first_ ? gradients_[stage] : -1; }
+
   Users* find(const Buffer& buffer) {
     auto& pool = buffers_[static_cast<size_t>(buffer.pool)];
     return buffer.none() || static_cast<size_t>(buffer.index) >= pool.size()
@@ -74,8 +77,10 @@ class RankHazards {
   }
 
   std::array<std::vector<Users>, buffer_pools> buffers_;
-  // By stage: what touched its gradients last.
-  std::vector<int> gradients_;
+  // The rank's first instruction.
+  int first_;
+  // By stage: what touched its gradients last. All ranks share it; what lies before first_ is another rank's.
+  std::vector<int>& gradients_;
   int collective_ = -1;
   int optimizer_ = -1;
 };
@@ -108,8 +113,9 @@ Wiring wire(const Program& program, std::vector<Violation>& found) {
   wiring.first.push_back(0);
   // Transfers by (source, destination); collectives of two ranks by (−1 − smaller, larger).
   std::map<std::pair<int, int>, Exchange> exchanges;
+  std::vector<int> gradients(program.slots.size(), -1);
   for (int rank = 0; rank < program.schedule.ranks; ++rank) {
-    RankHazards hazards(program, static_cast<size_t>(rank));
+    RankHazards hazards(program, static_cast<size_t>(rank), wiring.first.back(), gradients);
     for (const Instruction& instruction : program.ranks[static_cast<size_t>(rank)].instructions) {
       const int id = static_cast<int>(wiring.waits_for.size());
       wiring.waits_for.push_back(hazards.add(id, instruction, program.schedule));

@@ -13,8 +13,7 @@ Schedule hanayo(const ScheduleOptions& options) {
   const int P = options.ranks;
   const int M = options.micro_batches;
   const auto last = static_cast<size_t>(schedule.stages()) - 1;
-  std::vector<std::vector<int>> stages;
-  for (int r = 0; r < P; ++r) stages.push_back(schedule.stages_of(r));
+  const std::vector<std::vector<int>> stages = schedule.stages_by_rank();
 
   // Micro-batches that each stage has done, by the end of the slot before and of this one.
   std::vector<int> forwards(last + 1, 0);

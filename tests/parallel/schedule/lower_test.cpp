@@ -45,7 +45,8 @@ TEST(Lowering, CopiesAreSummedBeforeTheReplicas) {
   const Program program = lower(schedule, stage_costs(schedule, {1, 1, 1}), {});
   for (int rank = 0; rank < 2; ++rank) {
     const std::vector<std::string> all = words(program.ranks[static_cast<size_t>(rank)]);
-    for (const int stage : schedule.stages_of(rank)) {
+    const std::vector<int> owned = schedule.stages_by_rank()[static_cast<size_t>(rank)];
+    for (const int stage : owned) {
       const auto sum =
           std::find(all.begin(), all.end(), "sum over the copies of stage " + std::to_string(stage));
       const auto reduce =

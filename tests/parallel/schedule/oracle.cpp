@@ -189,8 +189,9 @@ struct World {
     if (i.last != (i.kind == InstructionKind::reduce_gradients))
       fail("wrongly marked as the last");  // reduce_every = 0
     const int M = schedule().micro_batches;
+    const std::vector<int> owned = schedule().stages_by_rank()[rank];
     if (!(i.kind == InstructionKind::reduce_gradients && !i.last)) {
-      for (const int stage : schedule().stages_of(static_cast<int>(rank))) {
+      for (const int stage : owned) {
         if (!of_rank && stage != who) continue;
         const auto& all = sums[{'W', stage}];
         const auto of_step = [&](int m) { return m / M == i.step; };
@@ -206,7 +207,6 @@ struct World {
     const auto before = [&](InstructionKind kind, int stage) {
       return finished[{static_cast<int>(kind), stage, i.step}];
     };
-    const std::vector<int> owned = schedule().stages_of(static_cast<int>(rank));
     if (of_rank && program.options.reduce_gradients) {
       for (const int stage : owned) {
         if (before(InstructionKind::reduce_gradients, stage) == 0) fail("optimizer before the reduction");
