@@ -175,6 +175,7 @@ Schedule generate(const std::string& name, const ScheduleOptions& asked) {
   if (options.steps > 1 && kind.versions == 1) {
     check(name, "is flushed after every step: it is listed one step at a time");
   }
+  check(name, out_of_range("stages P * v", static_cast<long>(options.ranks) * options.chunks, 1, max_stages));
   const long actions = 3L * options.ranks * options.chunks * options.micro_batches * options.steps;
   if (actions > max_actions) {
     check(name, fmt::format(

@@ -44,7 +44,7 @@ std::string_view trimmed(std::string_view cell) {
 
 // One "<stage><op><micro-batch>"; `place` opens the message.
 Action read_action(std::string_view cell, const std::string& place) {
-  constexpr int stage_limit = 2 * max_ranks * max_chunks;
+  constexpr int stage_limit = 2 * max_stages - 1;
   const auto expected = [&] {
     const bool transfer = cell.find("SEND") != cell.npos || cell.find("RECV") != cell.npos;
     fail(fmt::format(

@@ -27,6 +27,7 @@ struct ScheduleOptions {
 inline constexpr int max_ranks = 4096;
 inline constexpr int max_micro_batches = 1 << 20;
 inline constexpr int max_chunks = 256;
+inline constexpr int max_stages = 1 << 16;
 inline constexpr long max_actions = 24L << 20;
 
 // A schedule that cannot be generated, read, lowered or simulated; the message says why and what would work.

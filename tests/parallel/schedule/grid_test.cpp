@@ -135,6 +135,7 @@ TEST(Grid, OptionsOutOfRangeAreRefused) {
   refused("1f1b", {1000000000, 8}, "out of range");
   refused("1f1b", {4, -1}, "M = -1 is out of range");
   refused("gpipe", {4096, 1 << 20}, "at most");
+  refused("bfs", {4096, 1, 256}, "P * v = 1048576 is out of range: 1 to 65536");
   refused("1f1b", {4, 8, 2}, "has exactly 1 chunk");
   refused("zbv", {4, 8, 3}, "has exactly 2 chunk");
   refused("hanayo", {4, 8, 3}, "even number of chunks");
