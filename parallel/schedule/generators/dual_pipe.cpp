@@ -10,8 +10,8 @@ namespace penstock::schedule {
 
 namespace {
 
-// The eight steps. s0 and s1 are the rank's stages, s0 the one that micro-batches reach first; `outer` and
-// `inner` are the rank's distances to the middle and to the end that is nearer.
+// The eight steps. s0 and s1 are the rank's stages, s0 the one that micro-batches reach first. `outer` counts
+// the ranks between this one and the innermost, where the directions meet; `inner` those from the outermost.
 void write_steps(RankWriter& rank, int s0, int s1, int outer, int inner, int steady) {
   const auto split_1 = [&] { rank.backward_input(s1), rank.backward_weight(); };
   for (int i = 0; i < 2 * outer; ++i) rank.forward(s0);
