@@ -1,13 +1,18 @@
-# penstock_module(<name> PATH <folder> [DEPENDS <modules>] [LIBRARIES <targets>] [OPTIONS <flags>])
+# penstock_module(<name> PATH <folder> [SUBFOLDERS <folders>] [DEPENDS <modules>] [LIBRARIES <targets>] [OPTIONS <flags>])
 #
-# A module is a folder with one static library of all the .cpp files in it (not below it). OPTIONS are private. DEPENDS names the modules it may include; the include test reads the same list
+# A module is a folder with one static library of all the .cpp files in it (not below it, but for SUBFOLDERS, which
+# belong to the same module). OPTIONS are private. DEPENDS names the modules it may include; the include test reads the same list
 # (module_graph.json), so the build and the rule cannot disagree.
 set_property(GLOBAL PROPERTY PENSTOCK_MODULES "")
 
 function(penstock_module name)
-  cmake_parse_arguments(M "" "PATH" "DEPENDS;LIBRARIES;OPTIONS" ${ARGN})
+  cmake_parse_arguments(M "" "PATH" "SUBFOLDERS;DEPENDS;LIBRARIES;OPTIONS" ${ARGN})
   set(folder ${PROJECT_SOURCE_DIR}/${M_PATH})
   file(GLOB sources CONFIGURE_DEPENDS ${folder}/*.cpp)
+  foreach(subfolder ${M_SUBFOLDERS})
+    file(GLOB more CONFIGURE_DEPENDS ${folder}/${subfolder}/*.cpp)
+    list(APPEND sources ${more})
+  endforeach()
   if(sources)
     add_library(penstock_${name} STATIC ${sources})
     set(scope PUBLIC)
