@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include "model/call_sites.h"
 #include "model/flops.h"
 #include "model/parameter.h"
+#include "trainer/process_memory.h"
 
 namespace penstock {
 namespace {
@@ -22,15 +24,29 @@ size_t host_batch_bytes(const Job& job) {
 
 }  // namespace
 
-MemoryReport memory_report(const Job& job, model::MemoryPlan device, size_t outside) {
+MemoryReport memory_report(const Job& job, Backend& backend) {
+  const model::RankConfig config = whole_model_config(job, job.micro_batches());
+  model::check(config);
   MemoryReport report;
-  report.device = std::move(device);
+  report.device = model::plan_memory(config, model::make_call_sites(backend.math, config));
   report.host_batches = host_batch_bytes(job);
-  report.outside = outside;
+  report.outside = process_memory().resident;
   report.parameters = model::parameter_count(job.model);
   report.flops_per_token = model::training_flops_per_token(job.model);
   report.tokens_per_step = job.batch.global * job.model.sequence_length;
   return report;
+}
+
+void check_memory_limit(const MemoryReport& report, const Job& job) {
+  if (job.parallel.memory_limit_gib <= 0)
+    return;  // automatic: the arenas refuse what the machine does not have
+  const double needed = static_cast<double>(report.total()) / (1 << 30);
+  if (needed <= job.parallel.memory_limit_gib) return;
+  throw MemoryLimitError(
+      fmt::format("the run needs {:.3f} GiB ({} bytes), but parallel.memory_limit_gib is {:g}; lower "
+                  "batch.micro, set recompute.mode, or raise the limit (`penstock plan` shows every "
+                  "piece)",
+                  needed, report.total(), job.parallel.memory_limit_gib));
 }
 
 nlohmann::ordered_json to_json(const MemoryReport& report) {

@@ -1,11 +1,13 @@
 #pragma once
 
+#include <stdexcept>
 #include <string>
 
 #include <nlohmann/json.hpp>
 
 #include "kernels/device/device.h"
 #include "model/memory_plan.h"
+#include "trainer/backend.h"
 #include "trainer/job/job.h"
 
 namespace penstock {
@@ -22,8 +24,17 @@ struct MemoryReport {
   size_t total() const { return device.bytes() + host_batches + outside; }
 };
 
-/// `outside`: the process's resident memory before its arenas were made, measured by the caller.
-MemoryReport memory_report(const Job& job, model::MemoryPlan device, size_t outside);
+/// The job's run on this machine: pure arithmetic but for `outside`, which is what this process holds now.
+/// Call it before arenas are made. UsageError where the backend cannot run the model.
+MemoryReport memory_report(const Job& job, Backend& backend);
+
+/// The plan breaks parallel.memory_limit_gib; exit code ExitCode::usage.
+class MemoryLimitError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+/// Throws MemoryLimitError with the numbers if the run would need more than the job allows.
+void check_memory_limit(const MemoryReport& report, const Job& job);
 
 nlohmann::ordered_json to_json(const MemoryReport& report);
 /// Every arena and piece to the byte, then what lies outside, then the sum.

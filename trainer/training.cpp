@@ -15,7 +15,6 @@
 #include "trainer/memory_report.h"
 #include "trainer/model_state.h"
 #include "trainer/numerics_guard.h"
-#include "trainer/process_memory.h"
 #include "trainer/report/environment.h"
 #include "trainer/report/matmul_roof.h"
 #include "trainer/resume.h"
@@ -113,7 +112,8 @@ ExitCode train(Job job, const TrainOptions& options) {
   Backend backend = make_backend(job, 0);
   const model::RankConfig config = whole_model_config(job, job.micro_batches());
   const double roof = measure_matmul_roof(*backend.device, backend.math, config.compute);
-  const size_t outside = process_memory().resident;
+  const MemoryReport memory = memory_report(job, backend);
+  check_memory_limit(memory, job);
   runtime::LocalEngine engine(*backend.device, backend.math, config);
   engine.rank().initialise(engine.stream());
   StepBatches batches(job, corpus);
@@ -122,7 +122,6 @@ ExitCode train(Job job, const TrainOptions& options) {
     load_model(*point.checkpoint, engine.rank(), engine.stream());
     guard.spikes().restore(point.checkpoint->manifest().state.at("spike_losses"));
   }
-  const MemoryReport memory = memory_report(job, engine.rank().memory().plan(), outside);
   data::write_file(folder.plan().string(), to_json(memory).dump(2) + "\n");
   reports.note(summary(memory, *backend.device, roof));
   if (resumed) reports.note(fmt::format("resuming from {}", point.checkpoint->path()));

@@ -244,14 +244,50 @@ TEST_F(TrainingTest, InfinityMayBeSkipped) {
 
 TEST_F(TrainingTest, TheRunsAccountsEqualThePlan) {
   const Job planned = job("run");
-  ASSERT_EQ(train(planned, {}), ExitCode::finished);
   Backend backend = make_backend(planned, 0);
-  const model::RankConfig config = whole_model_config(planned, planned.micro_batches());
-  const model::CallSites sites = model::make_call_sites(backend.math, config);
-  const auto expected = to_json(memory_report(planned, model::plan_memory(config, sites), 0));
+  const auto expected = to_json(memory_report(planned, backend));
+  ASSERT_EQ(train(planned, {}), ExitCode::finished);
   const auto written = nlohmann::ordered_json::parse(std::ifstream(run("run") / "plan.json"));
   EXPECT_EQ(written["memory"]["arenas"], expected["memory"]["arenas"]);
   EXPECT_EQ(written["parameters"], expected["parameters"]);
+  runtime::LocalEngine engine(*backend.device, backend.math,
+                              whole_model_config(planned, planned.micro_batches()));
+  size_t tags = 0;
+  for (int index = 0; index < arena_tag_count; ++index) {
+    const auto tag = static_cast<ArenaTag>(index);
+    const auto& row = expected["memory"]["arenas"][std::string(name_of(tag))];
+    if (row["bytes"] == 0) continue;
+    ++tags;
+    EXPECT_EQ(backend.device->arena(tag).used(), row["bytes"]) << name_of(tag);
+    EXPECT_EQ(backend.device->arena(tag).allocations().size(), row["allocations"].size()) << name_of(tag);
+  }
+  EXPECT_EQ(tags, 5u) << "all but communication";
+}
+
+TEST_F(TrainingTest, ARunThatWouldNotFitIsRefusedWithTheNumbers) {
+  const Job tight = job("tight", {"parallel.memory_limit_gib=0.001"});
+  try {
+    train(tight, {});
+    FAIL() << "the limit was ignored";
+  } catch (const MemoryLimitError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("0.001"));
+  }
+  EXPECT_EQ(train(job("wide", {"parallel.memory_limit_gib=4.0", "run.steps=1"}), {}), ExitCode::finished);
+}
+
+TEST_F(TrainingTest, ASpikeOfTheLossStopsTheRunIfTheJobSaysSo) {
+  const std::vector<std::string> settings{"run.steps=30", "numerics.on_spike=stop", "numerics.spike_z=0.5",
+                                          "numerics.spike_window=8"};
+  EXPECT_EQ(train(job("run", settings), {}), ExitCode::numerics);
+  std::stringstream events;
+  events << std::ifstream(run("run") / "events.jsonl").rdbuf();
+  EXPECT_THAT(events.str(), HasSubstr("\"spike\""));
+}
+
+TEST_F(TrainingTest, DocumentsMayBeMasked) {
+  ASSERT_EQ(train(job("open"), {}), ExitCode::finished);
+  ASSERT_EQ(train(job("masked", {"data.document_mask=true"}), {}), ExitCode::finished);
+  EXPECT_NE(metrics("open")[0]["loss"], metrics("masked")[0]["loss"]);
 }
 
 TEST_F(TrainingTest, TheResolvedJobReproducesTheRun) {

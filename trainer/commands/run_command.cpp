@@ -8,6 +8,7 @@
 #include "data/data_error.h"
 #include "trainer/checkpoint/checkpoint_error.h"
 #include "trainer/job/problems.h"
+#include "trainer/memory_report.h"
 #include "trainer/resume.h"
 #include "trainer/run_folder.h"
 
@@ -28,6 +29,8 @@ int run_command(const std::function<int()>& work) {
     fmt::print(stderr, "{}", error.what());
     return static_cast<int>(ExitCode::usage);
   } catch (const ResumeError& error) {
+    return report(ExitCode::usage, error.what());
+  } catch (const MemoryLimitError& error) {
     return report(ExitCode::usage, error.what());
   } catch (const RunFolderError& error) {
     return report(ExitCode::usage, error.what());

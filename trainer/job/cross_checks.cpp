@@ -105,9 +105,6 @@ void check_learning_rate(const Job& job, CrossChecks& checks) {
     checks.expect(rate.warmup_steps <= rate.decay_steps, "learning_rate.warmup_steps",
                   fmt::format("{} is beyond decay_steps = {}, which counts from the first step",
                               rate.warmup_steps, rate.decay_steps));
-  } else {
-    checks.expect(rate.warmup_steps <= job.run.steps, "learning_rate.warmup_steps",
-                  fmt::format("{} is beyond run.steps = {}", rate.warmup_steps, job.run.steps));
   }
 }
 

@@ -19,8 +19,6 @@ constexpr const char* kOneRank = "it runs one rank";
 constexpr const char* kCpuOnly = "it runs on CPUs only";
 
 constexpr NotYet kNotYet[] = {
-    {"model.rope_scaling", "rotary frequencies are not stretched"},
-    {"data.document_mask", "attention sees the whole sample"},
     {"precision.compute", "it computes in fp32 or bf16",
      [](const Job& job) { return job.precision.compute == Precision::fp8; }},
     {"precision.p2p", kOneRank,
@@ -34,7 +32,6 @@ constexpr NotYet kNotYet[] = {
     {"parallel.schedule", kOneRank},
     {"parallel.chunks", kOneRank},
     {"parallel.warmup_slack", kOneRank},
-    {"parallel.memory_limit_gib", "memory is planned, but not limited"},
     {"parallel.order", kOneRank},
     {"parallel.device", kCpuOnly, [](const Job& job) { return job.parallel.device == DeviceChoice::cuda; }},
     {"parallel.share_devices", kCpuOnly},
@@ -53,17 +50,13 @@ constexpr NotYet kNotYet[] = {
     {"comm.nccl", kCpuOnly},
     {"recompute.mode", "recomputation is chosen by hand",
      [](const Job& job) { return job.recompute.mode == RecomputeMode::automatic; }},
-    {"checkpoint.keep_every_steps", "it keeps the newest checkpoints"},
-    {"checkpoint.on_save_error", "a failed save is reported, and the run goes on"},
     {"numerics.on_nonfinite", "it can stop or skip the step",
      [](const Job& job) { return job.numerics.on_nonfinite == NumericsPolicy::rollback; }},
-    {"numerics.on_spike", "spikes are not looked for",
+    {"numerics.on_spike", "it can warn or stop",
      [](const Job& job) {
-       return job.numerics.on_spike != NumericsPolicy::warn &&
-              job.numerics.on_spike != NumericsPolicy::ignore;
+       return job.numerics.on_spike == NumericsPolicy::skip ||
+              job.numerics.on_spike == NumericsPolicy::rollback;
      }},
-    {"numerics.spike_z", "spikes are not looked for"},
-    {"numerics.spike_window", "spikes are not looked for"},
     {"numerics.replica_check_every_steps", kOneRank},
     {"bubble_budget", "bubbles are not budgeted"},
     {"log.prometheus", "metrics go to metrics.jsonl and tensorboard/"},
