@@ -7,6 +7,7 @@
 
 #include "trainer/commands/job_arguments.h"
 #include "trainer/commands/plan_job.h"
+#include "trainer/commands/plan_schedule.h"
 #include "trainer/commands/run_command.h"
 #include "trainer/job/exit_code.h"
 
@@ -15,23 +16,30 @@ namespace penstock::commands {
 CLI::App* add_plan(CLI::App& parent, int& exit_code) {
   struct Arguments {
     JobArguments job;
-    bool json = false;
+    PlanScheduleOptions schedule;
   };
   auto arguments = std::make_shared<Arguments>();
   CLI::App* command =
       parent.add_subcommand("plan", "What a job will use, to the byte; or what a schedule will idle");
   arguments->job.add_to(*command, false);
-  command->add_flag("--json", arguments->json, "answer in JSON");
+  add_schedule_options(*command, arguments->schedule);
   command->footer(
       "Examples:\n"
-      "  penstock plan configs/quickstart.toml");
+      "  penstock plan configs/quickstart.toml                               # memory of a job, to the byte\n"
+      "  penstock plan --schedule zbv --pipeline 4 --micro-batches 8         # a schedule, drawn\n"
+      "  penstock plan --schedule 1f1b --pipeline 8 --micro-batches 32 --costs 1,1,1,0.1 --svg 1f1b.svg\n"
+      "  penstock plan --schedules --pipeline 8 --micro-batches 32           # all of them in one table");
   command->callback([arguments, &exit_code] {
     exit_code = run_command([&] {
-      if (arguments->job.file.empty()) {
-        fmt::print(stderr, "penstock plan: name a job file\n");
+      const bool job = !arguments->job.file.empty();
+      if (job == arguments->schedule.given()) {
+        fmt::print(
+            stderr, "penstock: error: name {}\nRun `penstock plan --help` for what it takes.\n",
+            job ? "either a job file or a schedule, not both" : "a job file, --schedule or --schedules");
         return static_cast<int>(ExitCode::usage);
       }
-      return run_plan_job(arguments->job, arguments->json);
+      return job ? run_plan_job(arguments->job, arguments->schedule.json)
+                 : run_plan_schedule(arguments->schedule, std::cout, std::cerr);
     });
   });
   return command;

@@ -252,7 +252,6 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{"global = 8", "global = 9",
               "batch.global: 9 sequences are no multiple of micro · data = 4 · 1 = 4"},
         Wrong{"max = 0.001", "max = 0.001\nmin = 0.01", "learning_rate.min: 0.01 is above max = 0.001"},
-        Wrong{"max = 0.001", "max = 0.001\nwarmup_steps = 101", "learning_rate.warmup_steps: 101 is beyond"},
         Wrong{"max = 0.001", "max = 0.001\n[evaluation]\nevery_steps = 5",
               "evaluation needs data.validation"},
         Wrong{"max = 0.001", "max = 0.001\n[recompute]\nstages = [\"full\", \"none\"]",
