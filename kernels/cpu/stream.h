@@ -52,6 +52,26 @@ class CpuStream final : public Stream {
     enqueue(name, 0.0, std::move(task));
   }
 
+  /// As enqueue, for work whose duration only its run tells (messages): `task` is called with this stream,
+  /// and may read and move its time through task_seconds() and advance_to().
+  template <class Task>
+  void enqueue_timed(const char* name, Task task) {
+    Slot& slot = claim();
+    slot.emplace(std::move(task), [](void* storage, CpuStream& stream, bool run) {
+      const Destroyed<Task> stored{*std::launder(static_cast<Task*>(storage))};
+      if (run) stored.task(stream);
+    });
+    publish(slot, name, 0.0, false);
+  }
+  bool on_virtual_clock() const { return virtual_; }
+  /// Inside a task of this stream: the time on its clock, seconds.
+  double task_seconds() const { return now(); }
+  /// Inside a task of this stream: on a virtual clock the stream's time becomes at least `seconds`; a real
+  /// one passes by itself.
+  void advance_to(double seconds) {
+    if (virtual_ && seconds > virtual_seconds_) virtual_seconds_ = seconds;
+  }
+
   /// Threads of this stream's parallel loops and matmuls (ThreadScope): the device's for compute, 1 for
   /// transfers.
   int threads() const { return threads_; }

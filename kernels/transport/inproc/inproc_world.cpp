@@ -1,0 +1,66 @@
+#include "kernels/transport/inproc/inproc_world.h"
+
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "kernels/transport/inproc/inproc_communicator.h"
+
+namespace penstock::transport {
+namespace {
+
+class InprocWorld final : public World {
+ public:
+  InprocWorld(int rank, int size, std::shared_ptr<Fabric> fabric)
+      : World(rank, size), fabric_(std::move(fabric)) {}
+
+  std::string_view transport() const override { return "inproc"; }
+  void abort(const std::string& reason) override { fabric_->interruption()->stop(reason); }
+  bool stopped() const override { return fabric_->interruption()->stopped(); }
+
+ private:
+  std::vector<std::string> share(std::string_view bytes) override { return fabric_->share(rank(), bytes); }
+  std::unique_ptr<Communicator> make_communicator(const std::string& name, const std::vector<int>& members,
+                                                  int our_rank) override {
+    Hub& hub = fabric_->hub(communicators_++, name, members);
+    if (our_rank < 0) return nullptr;
+    return std::make_unique<InprocCommunicator>(fabric_, hub, our_rank);
+  }
+
+  std::shared_ptr<Fabric> fabric_;
+  size_t communicators_ = 0;
+};
+
+}  // namespace
+
+std::vector<std::unique_ptr<World>> make_inproc_worlds(int ranks, const InprocOptions& options) {
+  const auto fabric = std::make_shared<Fabric>(ranks, options);
+  std::vector<std::unique_ptr<World>> worlds;
+  for (int rank = 0; rank < ranks; ++rank)
+    worlds.push_back(std::make_unique<InprocWorld>(rank, ranks, fabric));
+  return worlds;
+}
+
+void run_inproc(int ranks, const InprocOptions& options, const std::function<void(World&)>& body) {
+  std::mutex mutex;
+  std::exception_ptr first;
+  const auto run = [&](World& world) {
+    try {
+      body(world);
+    } catch (const std::exception& error) {
+      {
+        const std::lock_guard lock(mutex);
+        if (!first) first = std::current_exception();
+      }
+      world.abort(error.what());
+    }
+  };
+  std::vector<std::unique_ptr<World>> worlds = make_inproc_worlds(ranks, options);
+  std::vector<std::thread> threads;
+  for (const std::unique_ptr<World>& world : worlds) threads.emplace_back(run, std::ref(*world));
+  for (std::thread& thread : threads) thread.join();
+  if (first) std::rethrow_exception(first);
+}
+
+}  // namespace penstock::transport

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "kernels/transport/inproc/link_model.h"
+#include "kernels/transport/world.h"
+
+namespace penstock::transport {
+
+struct InprocOptions {
+  /// Tests: messages are copied when they are sent, and senders never wait. Real clocks only.
+  bool buffered = false;
+  /// Free, or of as many ranks as the world.
+  LinkModel links;
+};
+
+/// The worlds of `ranks` ranks that are threads of this process; each goes to its thread. CPU streams, all on
+/// real clocks or all on virtual ones. Data is copied once, by the receiver's stream, from the sender's
+/// memory.
+///
+/// On virtual clocks a message starts when sender and receiver are both there (and after the message before
+/// it between the same two in the same receiving group), takes what the link model says, and moves both
+/// streams' time to its end; a group ends with its last message. A collective starts when the last rank is
+/// there.
+std::vector<std::unique_ptr<World>> make_inproc_worlds(int ranks, const InprocOptions& options = {});
+
+/// Runs `body` once a rank, each in a thread of its own with its own world, and waits for all. If some throw,
+/// the world is stopped, and the exception that came first is rethrown here. Bodies that hold streams also
+/// hold an AbortOnUnwind.
+void run_inproc(int ranks, const InprocOptions& options, const std::function<void(World&)>& body);
+
+}  // namespace penstock::transport

@@ -1,0 +1,138 @@
+#include "kernels/transport/launch.h"
+
+#include <charconv>
+#include <cstring>
+#include <limits>
+
+#include <fmt/format.h>
+
+namespace penstock::transport {
+namespace {
+
+int number_in(const char* text) {
+  if (text == nullptr) return 0;
+  int value = 0;
+  const char* const end = text + std::strlen(text);
+  const auto [stop, error] = std::from_chars(text, end, value);
+  return error == std::errc() && stop == end && value > 0 ? value : 0;
+}
+
+std::string start_command(const LaunchRequest& request, const LaunchSigns& signs, int64_t ranks) {
+  return signs.slurm_tasks > 0 ? fmt::format("srun --mpi=pmix -n {} {}", ranks, request.command)
+                               : fmt::format("mpirun -n {} {}", ranks, request.command);
+}
+
+int checked_ranks(int64_t pipeline, int64_t data) {
+  if (pipeline < 1 || data < 1 || pipeline > std::numeric_limits<int>::max() / data) {
+    throw LaunchError(
+        fmt::format("parallel.pipeline = {} and parallel.data = {} make no world of ranks; both are "
+                    "at least 1, and their product fits 31 bits",
+                    pipeline, data));
+  }
+  return static_cast<int>(pipeline * data);
+}
+
+LaunchPlan plan_inproc(const LaunchRequest& request) {
+  const int64_t data = request.data.value_or(1);
+  const int ranks = checked_ranks(request.pipeline, data);
+  return {TransportKind::inproc, ranks, static_cast<int>(request.pipeline), static_cast<int>(data)};
+}
+
+void refuse_singletons(const LaunchRequest& request, const LaunchSigns& signs) {
+  if (signs.slurm_step) {
+    throw LaunchError(
+        fmt::format("Slurm started {} tasks, but MPI sees a world of 1 process: srun did not connect them. "
+                    "Start them with: {} "
+                    "(srun --mpi=list shows what this cluster offers)",
+                    signs.slurm_tasks, start_command(request, signs, signs.slurm_tasks)));
+  }
+  throw LaunchError(
+      fmt::format("this Slurm job has {} tasks, but the program was started once, without srun. Start it "
+                  "with: {}; or, to run "
+                  "all ranks in this one process, set comm.transport = \"inproc\"",
+                  signs.slurm_tasks, start_command(request, signs, signs.slurm_tasks)));
+}
+
+}  // namespace
+
+LaunchSigns read_launch_signs(const std::function<const char*(const char*)>& variable) {
+  LaunchSigns signs;
+  signs.mpirun_processes = number_in(variable("OMPI_COMM_WORLD_SIZE"));
+  signs.process_manager = variable("PMIX_RANK") != nullptr || variable("PMI_RANK") != nullptr;
+  signs.slurm_tasks = number_in(variable("SLURM_NTASKS"));
+  signs.slurm_step = variable("SLURM_STEP_ID") != nullptr;
+  return signs;
+}
+
+bool needs_mpi(const LaunchRequest& request, const LaunchSigns& signs, bool mpi_built_in) {
+  if (request.transport == TransportChoice::nccl || request.transport == TransportChoice::tcp) {
+    throw LaunchError(
+        fmt::format("comm.transport = \"{}\" is not built in; use \"auto\", \"inproc\" or \"mpi\"",
+                    request.transport == TransportChoice::nccl ? "nccl" : "tcp"));
+  }
+  const bool asked = request.transport == TransportChoice::mpi;
+  const bool launched =
+      signs.mpirun_processes > 1 || signs.process_manager || (signs.slurm_step && signs.slurm_tasks > 1);
+  if (!asked && !launched) return false;
+  if (mpi_built_in) return true;
+  if (request.transport == TransportChoice::inproc && signs.mpirun_processes <= 1 && signs.slurm_tasks <= 1)
+    return false;
+  throw LaunchError(
+      fmt::format("{}, but this build has no MPI; install libopenmpi-dev, configure again and rebuild, or "
+                  "start one process "
+                  "without a launcher and let comm.transport = \"inproc\" run all ranks in it",
+                  asked ? "comm.transport = \"mpi\"" : "a launcher started this process as one of several"));
+}
+
+LaunchPlan plan_launch(const LaunchRequest& request, const LaunchSigns& signs, int mpi_size) {
+  if (request.transport == TransportChoice::inproc) {
+    if (mpi_size > 1) {
+      throw LaunchError(
+          fmt::format("comm.transport = \"inproc\" runs all ranks in one process, but {} were started. Start "
+                      "one, with: {}; or "
+                      "set comm.transport = \"auto\"",
+                      mpi_size, request.command));
+    }
+    if (signs.slurm_step && signs.slurm_tasks > 1) {
+      throw LaunchError(
+          fmt::format("comm.transport = \"inproc\" runs all ranks in one process, but srun started {}. Start "
+                      "one, with: srun -n 1 "
+                      "{}; or set comm.transport = \"auto\"",
+                      signs.slurm_tasks, request.command));
+    }
+    return plan_inproc(request);
+  }
+  if (mpi_size <= 1 && signs.slurm_tasks > 1) refuse_singletons(request, signs);
+  if (mpi_size == 0) return plan_inproc(request);
+  if (mpi_size == 1 && request.transport == TransportChoice::automatic && request.pipeline == 1 &&
+      request.data.value_or(1) == 1) {
+    return plan_inproc(request);
+  }
+  const char* const alternative =
+      mpi_size == 1 ? "; or set comm.transport = \"inproc\" to run all ranks in this one process" : "";
+
+  if (!request.data.has_value()) {
+    if (request.pipeline >= 1 && mpi_size % request.pipeline == 0) {
+      return {TransportKind::mpi, mpi_size, static_cast<int>(request.pipeline),
+              static_cast<int>(mpi_size / request.pipeline)};
+    }
+    const int64_t wanted = (mpi_size / checked_ranks(request.pipeline, 1) + 1) * request.pipeline;
+    throw LaunchError(
+        fmt::format("{} processes were started, which is no multiple of parallel.pipeline = {} "
+                    "(parallel.data = \"auto\"). Start "
+                    "it with, for instance: {}{}",
+                    mpi_size, request.pipeline, start_command(request, signs, wanted), alternative));
+  }
+  const int ranks = checked_ranks(request.pipeline, *request.data);
+  if (ranks != mpi_size) {
+    throw LaunchError(
+        fmt::format("the job needs parallel.pipeline · parallel.data = {} · {} = {} processes, and {} {} "
+                    "started. Start it with: "
+                    "{}",
+                    request.pipeline, *request.data, ranks, mpi_size, mpi_size == 1 ? "was" : "were",
+                    start_command(request, signs, ranks)));
+  }
+  return {TransportKind::mpi, ranks, static_cast<int>(request.pipeline), static_cast<int>(*request.data)};
+}
+
+}  // namespace penstock::transport

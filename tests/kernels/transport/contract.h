@@ -1,0 +1,49 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kernels/cpu/device.h"
+#include "kernels/transport/world.h"
+#include "tests/kernels/transport/buffer.h"
+
+/// What every transport promises, as test bodies that each rank of a world runs: the same for all transports,
+/// all world sizes, and all modes of streams.
+namespace penstock::transport {
+
+/// One rank in a test body. Streams are the rank's, so that they outlive what a body queued on them.
+class Rank {
+ public:
+  Rank(World& world, StreamMode mode, std::shared_ptr<Clock> clock);
+
+  World& world() { return world_; }
+  Device& device() { return *device_; }
+  int index() const { return world_.rank(); }
+  int size() const { return world_.size(); }
+  int next() const { return (index() + 1) % size(); }
+  int previous() const { return (index() + size() - 1) % size(); }
+  /// A stream of this rank, made on its first use.
+  Stream& stream(const std::string& name);
+  void synchronize();
+
+ private:
+  World& world_;
+  std::unique_ptr<Device> device_;
+  std::vector<std::unique_ptr<Stream>> streams_;
+};
+
+struct ContractCase {
+  const char* name;
+  /// The body orders operations by streams only, so it needs streams that do not run at enqueue.
+  bool needs_queues;
+  void (*body)(Rank& rank);
+};
+
+std::span<const ContractCase> message_cases();
+std::span<const ContractCase> collective_cases();
+std::span<const ContractCase> world_cases();
+std::vector<ContractCase> all_cases();
+
+}  // namespace penstock::transport

@@ -1,0 +1,66 @@
+#include <string>
+#include <tuple>
+
+#include <gtest/gtest.h>
+
+#include "kernels/transport/inproc/inproc_world.h"
+#include "tests/kernels/transport/contract.h"
+
+namespace penstock::transport {
+namespace {
+
+struct Arrangement {
+  const char* name;
+  StreamMode mode;
+  bool buffered;
+  bool on_virtual_clock;
+};
+
+constexpr std::array arrangements{
+    Arrangement{"Queued", StreamMode::queued, false, false},
+    Arrangement{"QueuedBuffered", StreamMode::queued, true, false},
+    Arrangement{"Shuffled", StreamMode::shuffled, false, false},
+    Arrangement{"ShuffledBuffered", StreamMode::shuffled, true, false},
+    Arrangement{"Inline", StreamMode::inline_now, false, false},
+    Arrangement{"InlineBuffered", StreamMode::inline_now, true, false},
+    Arrangement{"Virtual", StreamMode::queued, false, true},
+};
+
+using Parameters = std::tuple<Arrangement, int, ContractCase>;
+
+class InprocContract : public testing::TestWithParam<Parameters> {};
+
+TEST_P(InprocContract, Holds) {
+  const auto& [arrangement, ranks, contract] = GetParam();
+  InprocOptions options;
+  options.buffered = arrangement.buffered;
+  EXPECT_NO_THROW(run_inproc(ranks, options, [&](World& world) {
+    EXPECT_EQ(world.transport(), "inproc");
+    EXPECT_EQ(world.size(), ranks);
+    Rank rank(world, arrangement.mode, arrangement.on_virtual_clock ? make_virtual_clock() : nullptr);
+    const AbortOnUnwind guard(world);
+    contract.body(rank);
+    EXPECT_FALSE(world.stopped());
+  }));
+}
+
+std::vector<Parameters> every_combination() {
+  std::vector<Parameters> all;
+  for (const Arrangement& arrangement : arrangements) {
+    for (const int ranks : {1, 2, 3, 4}) {
+      for (const ContractCase& contract : all_cases()) {
+        if (contract.needs_queues && arrangement.mode == StreamMode::inline_now) continue;
+        all.emplace_back(arrangement, ranks, contract);
+      }
+    }
+  }
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, InprocContract, testing::ValuesIn(every_combination()), [](const auto& info) {
+  const auto& [arrangement, ranks, contract] = info.param;
+  return std::string(contract.name) + "_" + arrangement.name + "_" + std::to_string(ranks);
+});
+
+}  // namespace
+}  // namespace penstock::transport

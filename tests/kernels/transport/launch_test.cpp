@@ -1,0 +1,149 @@
+#include "kernels/transport/launch.h"
+
+#include <map>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace penstock::transport {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+using testing::ThrowsMessage;
+
+LaunchRequest job(int64_t pipeline, std::optional<int64_t> data,
+                  TransportChoice transport = TransportChoice::automatic) {
+  return {transport, pipeline, data, "penstock train job.toml"};
+}
+
+const LaunchSigns alone;
+const LaunchSigns mpirun_6{6, true, 0, false};
+const LaunchSigns mpirun_8{8, true, 0, false};
+const LaunchSigns srun_8{0, true, 8, true};
+const LaunchSigns batch_8{0, false, 8, false};
+
+void expect_plan(const LaunchPlan& plan, TransportKind transport, int pipeline, int data) {
+  EXPECT_EQ(plan.transport, transport);
+  EXPECT_EQ(plan.pipeline, pipeline);
+  EXPECT_EQ(plan.data, data);
+  EXPECT_EQ(plan.ranks, pipeline * data);
+}
+
+template <class... Parts>
+void expect_refused(const LaunchRequest& request, const LaunchSigns& signs, int mpi_size, Parts... parts) {
+  EXPECT_THAT([&] { plan_launch(request, signs, mpi_size); },
+              ThrowsMessage<LaunchError>(AllOf(HasSubstr(parts)...)));
+}
+
+TEST(Launch, WithoutALauncherRanksAreThreads) {
+  EXPECT_FALSE(needs_mpi(job(1, 1), alone, true));
+  EXPECT_FALSE(needs_mpi(job(4, 2), alone, false));
+  expect_plan(plan_launch(job(1, std::nullopt), alone, 0), TransportKind::inproc, 1, 1);
+  expect_plan(plan_launch(job(4, std::nullopt), alone, 0), TransportKind::inproc, 4, 1);
+  expect_plan(plan_launch(job(4, 2), alone, 0), TransportKind::inproc, 4, 2);
+  expect_plan(plan_launch(job(4, 2, TransportChoice::inproc), alone, 0), TransportKind::inproc, 4, 2);
+}
+
+TEST(Launch, UnderALauncherTheWorldIsMpis) {
+  EXPECT_TRUE(needs_mpi(job(4, 2), mpirun_8, true));
+  EXPECT_TRUE(needs_mpi(job(4, 2), srun_8, true));
+  expect_plan(plan_launch(job(4, 2), mpirun_8, 8), TransportKind::mpi, 4, 2);
+  expect_plan(plan_launch(job(4, 2), srun_8, 8), TransportKind::mpi, 4, 2);
+  expect_plan(plan_launch(job(2, std::nullopt), mpirun_8, 8), TransportKind::mpi, 2, 4);
+  expect_plan(plan_launch(job(8, std::nullopt), mpirun_8, 8), TransportKind::mpi, 8, 1);
+}
+
+TEST(Launch, RanksComeFromMpiEvenWhereTheEnvironmentSaysOtherwise) {
+  expect_plan(plan_launch(job(2, std::nullopt), mpirun_8, 6), TransportKind::mpi, 2, 3);
+}
+
+TEST(Launch, ARunOfOneNeedsNoMessages) {
+  const LaunchSigns one{1, true, 0, false};
+  EXPECT_TRUE(needs_mpi(job(1, 1), one, true));
+  expect_plan(plan_launch(job(1, std::nullopt), one, 1), TransportKind::inproc, 1, 1);
+  expect_plan(plan_launch(job(1, 1, TransportChoice::mpi), alone, 1), TransportKind::mpi, 1, 1);
+}
+
+TEST(Launch, AWrongWorldSizeIsRefusedWithTheCommand) {
+  expect_refused(job(4, 2), mpirun_6, 6, "4 · 2 = 8 processes, and 6 were started",
+                 "mpirun -n 8 penstock train job.toml");
+  expect_refused(job(4, 4), srun_8, 8, "4 · 4 = 16 processes, and 8 were started",
+                 "srun --mpi=pmix -n 16 penstock train job.toml");
+  expect_refused(job(4, std::nullopt), mpirun_6, 6, "6 processes", "no multiple of parallel.pipeline = 4",
+                 "mpirun -n 8 penstock train job.toml");
+  expect_refused(job(4, 1), {1, true, 0, false}, 1, "and 1 was started",
+                 "mpirun -n 4 penstock train job.toml", "comm.transport = \"inproc\"");
+  expect_refused(job(4, std::nullopt), {1, true, 0, false}, 1, "mpirun -n 4 penstock train job.toml",
+                 "comm.transport = \"inproc\"");
+  expect_refused(job(4, 1, TransportChoice::mpi), alone, 1, "mpirun -n 4 penstock train job.toml");
+}
+
+TEST(Launch, SingletonsUnderSrunAreRecognised) {
+  EXPECT_TRUE(needs_mpi(job(8, 1), {0, false, 8, true}, true)) << "srun without a PMI leaves no other sign";
+  expect_refused(job(8, 1), {0, false, 8, true}, 1,
+                 "Slurm started 8 tasks, but MPI sees a world of 1 process",
+                 "srun --mpi=pmix -n 8 penstock train job.toml");
+  expect_refused(job(1, std::nullopt), {0, false, 8, true}, 1, "srun --mpi=pmix -n 8");
+}
+
+TEST(Launch, ABatchScriptWithoutSrunIsRecognised) {
+  EXPECT_FALSE(needs_mpi(job(8, 1), batch_8, true));
+  expect_refused(job(8, 1), batch_8, 0, "started once, without srun",
+                 "srun --mpi=pmix -n 8 penstock train job.toml", "comm.transport = \"inproc\"");
+  expect_plan(plan_launch(job(8, 1, TransportChoice::inproc), batch_8, 0), TransportKind::inproc, 8, 1);
+}
+
+TEST(Launch, InprocUnderALauncherOfSeveralIsRefused) {
+  EXPECT_TRUE(needs_mpi(job(4, 2, TransportChoice::inproc), mpirun_8, true));
+  expect_refused(job(4, 2, TransportChoice::inproc), mpirun_8, 8, "but 8 were started",
+                 "with: penstock train job.toml");
+  expect_refused(job(4, 2, TransportChoice::inproc), {0, false, 8, true}, 1, "but srun started 8",
+                 "srun -n 1 penstock train job.toml");
+}
+
+TEST(Launch, WithoutMpiBuiltIn) {
+  EXPECT_THAT([&] { needs_mpi(job(4, 2, TransportChoice::mpi), alone, false); },
+              ThrowsMessage<LaunchError>(AllOf(HasSubstr("comm.transport = \"mpi\""), HasSubstr("no MPI"),
+                                               HasSubstr("libopenmpi-dev"))));
+  EXPECT_THAT([&] { needs_mpi(job(4, 2), mpirun_8, false); },
+              ThrowsMessage<LaunchError>(AllOf(HasSubstr("one of several"), Not(HasSubstr("\"mpi\"")))));
+  EXPECT_FALSE(needs_mpi(job(4, 2, TransportChoice::inproc), {1, true, 0, false}, false));
+}
+
+TEST(Launch, TransportsThatAreNotBuiltInAreRefused) {
+  EXPECT_THAT([&] { needs_mpi(job(1, 1, TransportChoice::nccl), alone, true); },
+              ThrowsMessage<LaunchError>(HasSubstr("\"nccl\" is not built in")));
+  EXPECT_THAT([&] { needs_mpi(job(1, 1, TransportChoice::tcp), alone, true); },
+              ThrowsMessage<LaunchError>(HasSubstr("\"tcp\" is not built in")));
+}
+
+TEST(Launch, SizesThatMakeNoWorldAreRefused) {
+  expect_refused(job(0, 1), alone, 0, "parallel.pipeline = 0");
+  expect_refused(job(4, 0), alone, 0, "parallel.data = 0");
+  expect_refused(job(int64_t{1} << 20, int64_t{1} << 20), alone, 0, "fits 31 bits");
+  expect_refused(job(0, std::nullopt), mpirun_8, 8, "parallel.pipeline = 0");
+}
+
+TEST(Launch, SignsAreReadFromTheEnvironment) {
+  std::map<std::string, std::string> environment;
+  const auto read = [&] {
+    return read_launch_signs([&](const char* name) -> const char* {
+      const auto found = environment.find(name);
+      return found == environment.end() ? nullptr : found->second.c_str();
+    });
+  };
+  EXPECT_EQ(read(), alone);
+  environment = {{"OMPI_COMM_WORLD_SIZE", "6"}, {"PMIX_RANK", "3"}};
+  EXPECT_EQ(read(), mpirun_6);
+  environment = {{"SLURM_NTASKS", "8"}, {"SLURM_STEP_ID", "0"}, {"PMIX_RANK", "0"}};
+  EXPECT_EQ(read(), srun_8);
+  environment = {{"SLURM_NTASKS", "8"}};
+  EXPECT_EQ(read(), batch_8);
+  environment = {{"SLURM_NTASKS", "8x"}, {"OMPI_COMM_WORLD_SIZE", ""}};
+  EXPECT_EQ(read(), alone);
+}
+
+}  // namespace
+}  // namespace penstock::transport
