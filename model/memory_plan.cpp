@@ -69,6 +69,23 @@ std::string stage_piece(size_t stage, std::string_view piece) {
   return fmt::format("stage{}.{}", stage, piece);
 }
 
+size_t boundary_bytes(const RankConfig& config) {
+  size_t bytes = 0;
+  for (const BoundaryTensor& tensor : boundary(config))
+    bytes += aligned(static_cast<size_t>(tensor.shape.elements()) * size_of(tensor.dtype));
+  return bytes;
+}
+
+bool has_output(const RankConfig& config) {
+  return std::any_of(config.stages.begin(), config.stages.end(),
+                     [&](const StageConfig& stage) { return stage.end < unit_count(config.model); });
+}
+
+bool has_d_input(const RankConfig& config) {
+  return std::any_of(config.stages.begin(), config.stages.end(),
+                     [](const StageConfig& stage) { return stage.begin > 0; });
+}
+
 namespace {
 
 void plan_parameters(const RankConfig& config, int unit, MemoryPlan& plan) {
@@ -104,12 +121,7 @@ size_t plan_slots(const RankConfig& config, const StageConfig& stage, int unit, 
 MemoryPlan plan_memory(const RankConfig& config, const CallSites& sites) {
   check(config);
   MemoryPlan plan;
-  const int last = unit_count(config.model) - 1;
   size_t transients = 0;
-  size_t boundary_bytes = 0;
-  for (const BoundaryTensor& tensor : boundary(config)) {
-    boundary_bytes += aligned(static_cast<size_t>(tensor.shape.elements()) * size_of(tensor.dtype));
-  }
   for (size_t index = 0; index < config.stages.size(); ++index) {
     const StageConfig& stage = config.stages[index];
     for (int unit = stage.begin; unit < stage.end; ++unit) {
@@ -118,9 +130,14 @@ MemoryPlan plan_memory(const RankConfig& config, const CallSites& sites) {
     }
     plan.add(ArenaTag::activations, stage_piece(index, "side_band"),
              side_band_bytes(config, stage) * static_cast<size_t>(stage.forward_slots));
-    const size_t buffers = boundary_bytes * static_cast<size_t>(stage.boundary_buffers);
-    if (stage.end <= last) plan.add(ArenaTag::communication, stage_piece(index, "output"), buffers);
-    if (stage.begin > 0) plan.add(ArenaTag::communication, stage_piece(index, "d_input"), buffers);
+  }
+  if (has_output(config)) {
+    plan.add(ArenaTag::communication, "boundary.output",
+             boundary_bytes(config) * static_cast<size_t>(config.output_buffers));
+  }
+  if (has_d_input(config)) {
+    plan.add(ArenaTag::communication, "boundary.d_input",
+             boundary_bytes(config) * static_cast<size_t>(config.d_input_buffers));
   }
   int64_t largest = 0;
   size_t parameters = 0;
@@ -146,6 +163,7 @@ MemoryPlan plan_memory(const RankConfig& config, const CallSites& sites) {
            static_cast<size_t>(math::norm_blocks(largest)) * size_of(DType::fp64));
   plan.add(ArenaTag::workspace, "optimizer.sums", parameters * size_of(DType::fp64));
   plan.add(ArenaTag::workspace, "diagnosis.count", size_of(DType::i64));
+  for (const PlannedAllocation& piece : config.runtime_memory) plan.add(piece.tag, piece.name, piece.bytes);
   return plan;
 }
 

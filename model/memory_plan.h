@@ -12,12 +12,6 @@
 
 namespace penstock::model {
 
-struct PlannedAllocation {
-  ArenaTag tag = ArenaTag::workspace;
-  std::string name;
-  size_t bytes = 0;  ///< a multiple of alignment_bytes
-};
-
 /// Every named piece of device memory of a rank, before the rank exists (contract C3).
 struct MemoryPlan {
   std::vector<PlannedAllocation> allocations;
@@ -43,9 +37,15 @@ struct UnitBuffers {
 };
 UnitBuffers unit_buffers(const std::vector<ParameterSpec>& specs, DType compute, bool shares_tied_weight);
 
-/// What a stage's and a unit's pieces are called: "embedding.master", "attention_3.kept", "stage0.output".
+/// What a stage's and a unit's pieces are called: "embedding.master", "attention_3.kept", "stage0.side_band".
 std::string unit_piece(const ModelSection& model, int unit, std::string_view piece);
 std::string stage_piece(size_t stage, std::string_view piece);
+
+/// Bytes of one boundary buffer.
+size_t boundary_bytes(const RankConfig& config);
+/// Whether any stage of the rank hands activations on, or gradients back.
+bool has_output(const RankConfig& config);
+bool has_d_input(const RankConfig& config);
 
 /// Columns of the loss buffer: the head's, and those of units with terms of their own (none yet).
 inline constexpr int64_t loss_terms = 1;

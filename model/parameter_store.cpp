@@ -34,7 +34,8 @@ void ParameterStore::add_unit(PlannedMemory& memory, const RankConfig& config, i
   const Buffer gradient = claim(ArenaTag::gradients, "gradient", layout.gradient_bytes);
   const Buffer moment1 = claim(ArenaTag::optimizer, "moment1", layout.full_bytes);
   const Buffer moment2 = claim(ArenaTag::optimizer, "moment2", layout.full_bytes);
-  gradients_.push_back(gradient);
+  gradients_.push_back({unit, Tensor(gradient.memory, DType::fp32,
+                                     Shape{static_cast<int64_t>(gradient.bytes / size_of(DType::fp32))})});
   for (const Buffer& buffer : {master, copy, moment1, moment2}) {
     if (buffer.bytes > 0) others_.push_back(buffer);
   }
@@ -121,7 +122,7 @@ void ParameterStore::refresh_compute(Stream& stream, math::Math& math) {
 }
 
 void ParameterStore::zero_gradients(Stream& stream) {
-  for (const Buffer& buffer : gradients_) stream.fill_zero(buffer.memory, buffer.bytes);
+  for (const UnitGradients& unit : gradients_) stream.fill_zero(unit.values.data, unit.values.bytes());
 }
 
 }  // namespace penstock::model

@@ -33,6 +33,12 @@ class ParameterStore {
 
   /// In model order. A tied weight stands twice: as the embedding's and as the head's.
   const std::vector<Parameter>& parameters() const { return parameters_; }
+  /// Every unit's flat gradient buffer, fp32, in model order; what pads it is 0.
+  struct UnitGradients {
+    int unit = 0;
+    Tensor values;
+  };
+  const std::vector<UnitGradients>& unit_gradients() const { return gradients_; }
   /// UsageError if the unit has none of that name.
   const Parameter& find(int unit, std::string_view name) const;
   /// The embedding's and the head's share of a tied weight, where they are on this rank; else null.
@@ -58,8 +64,8 @@ class ParameterStore {
 
   int threads_;
   std::vector<Parameter> parameters_;
-  std::vector<Buffer> gradients_;  // one a unit
-  std::vector<Buffer> others_;     // masters, copies, moments
+  std::vector<UnitGradients> gradients_;
+  std::vector<Buffer> others_;  // masters, copies, moments
   int64_t tied_embedding_ = -1;
   int64_t tied_head_ = -1;
 };

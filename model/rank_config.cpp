@@ -41,11 +41,15 @@ void check(const RankConfig& config) {
       throw UsageError(fmt::format("a stage of {} units was given {} recompute modes",
                                    stage.end - stage.begin, stage.recompute.size()));
     }
-    if (std::min({stage.forward_slots, stage.kept_slots, stage.weight_slots, stage.boundary_buffers}) < 1) {
+    if (std::min({stage.forward_slots, stage.kept_slots, stage.weight_slots}) < 1) {
       throw UsageError(
           fmt::format("the stage of units [{}, {}) has a pool without a slot", stage.begin, stage.end));
     }
     previous_end = stage.end;
+  }
+  if (config.output_buffers < 1 || config.d_input_buffers < 1) {
+    throw UsageError(fmt::format("{} buffers of outputs, {} of input gradients: each must be at least 1",
+                                 config.output_buffers, config.d_input_buffers));
   }
   if (config.stages.empty() || config.micro_batch < 1 || config.micro_batches < 1) {
     throw UsageError(

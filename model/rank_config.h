@@ -1,8 +1,11 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
+#include "kernels/device/arena.h"
 #include "kernels/device/dtype.h"
 #include "model/model_section.h"
 #include "model/optimizer_section.h"
@@ -20,7 +23,13 @@ struct StageConfig {
   int forward_slots = 1;                 ///< micro-batches between F and I
   int kept_slots = 1;                    ///< micro-batches between F and W
   int weight_slots = 1;                  ///< micro-batches between I (or the arrival of its gradient) and W
-  int boundary_buffers = 1;  ///< outputs, and input gradients, that may be on their way to a neighbour
+};
+
+/// A named piece of a rank's device memory.
+struct PlannedAllocation {
+  ArenaTag tag = ArenaTag::workspace;
+  std::string name;
+  size_t bytes = 0;  ///< a multiple of alignment_bytes
 };
 
 /// Everything that decides the memory of one rank's part of the model.
@@ -33,6 +42,9 @@ struct RankConfig {
   uint64_t seed = 1;
   OptimizerSection optimizer;
   std::vector<StageConfig> stages;  ///< ascending along the model
+  int output_buffers = 1;           ///< outputs of its stages that may be on their way to other stages
+  int d_input_buffers = 1;          ///< likewise gradients of their inputs
+  std::vector<PlannedAllocation> runtime_memory;  ///< what is kept beside the model, claimed by others
 
   MicroBatchShape shape() const { return {micro_batch, model.sequence_length}; }
 };

@@ -30,8 +30,14 @@ RankModel::RankModel(Device& device, math::Math& math, RankConfig config)
       config_, math_, sites_, parameters_, optimizer_.scalars(), rope_table_,
       memory_.claim(ArenaTag::workspace, "plans", DType::u8, Shape{workspace}),
       static_cast<char*>(memory_.claim(ArenaTag::workspace, "transients", transients)), tensor_, context_});
+  const auto boundary_memory = [&](bool used, const char* name, int buffers) {
+    const size_t bytes = used ? boundary_bytes(config_) * static_cast<size_t>(buffers) : 0;
+    return static_cast<char*>(memory_.claim(ArenaTag::communication, name, bytes));
+  };
+  char* outputs = boundary_memory(has_output(config_), "boundary.output", config_.output_buffers);
+  char* d_inputs = boundary_memory(has_d_input(config_), "boundary.d_input", config_.d_input_buffers);
   for (size_t index = 0; index < config_.stages.size(); ++index) {
-    stages_.push_back(std::make_unique<Stage>(*unit_context_, memory_, index, losses_));
+    stages_.push_back(std::make_unique<Stage>(*unit_context_, memory_, index, losses_, outputs, d_inputs));
   }
 }
 

@@ -10,7 +10,8 @@ namespace penstock::model {
 
 using Id = SlotTensorId;
 
-Stage::Stage(const UnitContext& context, PlannedMemory& memory, size_t index, Tensor losses)
+Stage::Stage(const UnitContext& context, PlannedMemory& memory, size_t index, Tensor losses, char* outputs,
+             char* d_inputs)
     : rank_(context.config),
       config_(context.config.stages[index]),
       side_band_(side_band(rank_, config_)),
@@ -38,16 +39,12 @@ Stage::Stage(const UnitContext& context, PlannedMemory& memory, size_t index, Te
       static_cast<char*>(memory.claim(ArenaTag::activations, stage_piece(index, "side_band"),
                                       side_band_slot_ * static_cast<size_t>(config_.forward_slots)));
   hidden_ = boundary(rank_).front();
-  const size_t buffers = boundary_stride() * static_cast<size_t>(config_.boundary_buffers);
   if (config_.end < unit_count(model)) {
-    output_ =
-        static_cast<char*>(memory.claim(ArenaTag::communication, stage_piece(index, "output"), buffers));
+    output_ = outputs;
   } else {
     head_ = static_cast<HeadUnit*>(members_.back().unit.get());
   }
-  if (config_.begin > 0)
-    d_input_ =
-        static_cast<char*>(memory.claim(ArenaTag::communication, stage_piece(index, "d_input"), buffers));
+  if (config_.begin > 0) d_input_ = d_inputs;
 }
 
 SlotView Stage::view(int member, Phase phase, const SlotIds& slots) const {
@@ -152,25 +149,20 @@ Tensor Stage::d_output(const SlotIds& slots) const {
   return view(units() - 1, Phase::backward_input, slots)[Id::d_output];
 }
 
-size_t Stage::boundary_stride() const {
-  return aligned(static_cast<size_t>(hidden_.shape.elements()) * size_of(hidden_.dtype));
-}
-
-Tensor Stage::boundary_buffer(const char* what, char* buffers, int buffer) const {
-  if (buffers == nullptr || buffer < 0 || buffer >= config_.boundary_buffers) {
+Tensor Stage::boundary_buffer(const char* what, char* buffers, int count, int buffer) const {
+  if (buffers == nullptr || buffer < 0 || buffer >= count) {
     throw UsageError(fmt::format("{} buffer {} of the stage of units [{}, {}), which has {}", what, buffer,
-                                 config_.begin, config_.end,
-                                 buffers == nullptr ? 0 : config_.boundary_buffers));
+                                 config_.begin, config_.end, buffers == nullptr ? 0 : count));
   }
-  return {buffers + static_cast<size_t>(buffer) * boundary_stride(), hidden_.dtype, hidden_.shape};
+  return {buffers + static_cast<size_t>(buffer) * boundary_bytes(rank_), hidden_.dtype, hidden_.shape};
 }
 
 Tensor Stage::output(int buffer) const {
-  return boundary_buffer("output", output_, buffer);
+  return boundary_buffer("output", output_, rank_.output_buffers, buffer);
 }
 
 Tensor Stage::d_input(int buffer) const {
-  return boundary_buffer("input gradient", d_input_, buffer);
+  return boundary_buffer("input gradient", d_input_, rank_.d_input_buffers, buffer);
 }
 
 void Stage::logits(Stream& stream, const SlotIds& slots, int64_t first, int64_t count, Tensor logits) {

@@ -21,8 +21,10 @@ namespace penstock::model {
 /// what the recompute modes did not keep.
 class Stage {
  public:
-  /// `index` among the rank's stages; `losses`: fp64 (micro-batches, loss_terms).
-  Stage(const UnitContext& context, PlannedMemory& memory, size_t index, Tensor losses);
+  /// `index` among the rank's stages; `losses`: fp64 (micro-batches, loss_terms). `outputs`, `d_inputs`: the
+  /// rank's boundary buffers, which its stages share; null where no stage has any.
+  Stage(const UnitContext& context, PlannedMemory& memory, size_t index, Tensor losses, char* outputs,
+        char* d_inputs);
 
   const StageConfig& config() const { return config_; }
   bool has_embedding() const { return config_.begin == 0; }
@@ -65,8 +67,7 @@ class Stage {
   SlotView view(int member, Phase phase, const SlotIds& slots) const;
   MicroBatch micro_batch_of(const SlotIds& slots, int64_t micro_batch, Pass pass) const;
   void tell(int member, Phase phase, Tensor handed) const;
-  size_t boundary_stride() const;
-  Tensor boundary_buffer(const char* what, char* buffers, int buffer) const;
+  Tensor boundary_buffer(const char* what, char* buffers, int count, int buffer) const;
 
   const RankConfig& rank_;
   StageConfig config_;
@@ -75,8 +76,8 @@ class Stage {
   char* side_band_memory_ = nullptr;
   size_t side_band_slot_ = 0;
   BoundaryTensor hidden_;
-  char* output_ = nullptr;   // boundary_buffers of them, each aligned
-  char* d_input_ = nullptr;  // likewise
+  char* output_ = nullptr;   // output_buffers of them, each aligned
+  char* d_input_ = nullptr;  // d_input_buffers
   Tensor losses_;
   HeadUnit* head_ = nullptr;
   Observer observer_;

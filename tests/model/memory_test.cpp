@@ -41,7 +41,7 @@ std::vector<PipelineOptions> layouts() {
       first.forward_slots = 3;
       first.weight_slots = 2;
       first.kept_slots = 4;
-      first.boundary_buffers = 2;
+      options.boundary_buffers = 2;
       model::StageConfig last;
       last.begin = 4;
       last.end = 6;

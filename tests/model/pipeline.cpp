@@ -99,6 +99,7 @@ Pipeline::Pipeline(PipelineOptions options) : options_(std::move(options)) {
     config.seed = options_.seed;
     config.optimizer = options_.optimizer;
     config.stages = options_.ranks[index];
+    config.output_buffers = config.d_input_buffers = options_.boundary_buffers;
     for (size_t stage = 0; stage < config.stages.size(); ++stage) {
       StageConfig& at = config.stages[stage];
       if (at.recompute.empty())

@@ -42,6 +42,7 @@ struct PipelineOptions {
   int threads = 1;
   StreamMode mode = StreamMode::queued;
   bool document_mask = false;
+  int boundary_buffers = 1;
   uint64_t seed = 1;
   OptimizerSection optimizer;
   double learning_rate = 1e-2;
