@@ -1,0 +1,40 @@
+#pragma once
+
+#include "kernels/device/stream.h"
+#include "kernels/device/tensor.h"
+#include "model/slot.h"
+
+namespace penstock::runtime {
+
+/// One action, as the executor hands it to a stage.
+struct StageCall {
+  int micro_batch = 0;
+  model::SlotIds slots;
+  Tensor input;       ///< what the neighbour's output or gradient arrived in; absent at the model's ends
+  int output = 0;     ///< the rank's boundary buffer that the result goes to
+  bool last = false;  ///< backward_weight: the stage's last of the step
+};
+
+/// What the executor sees of a stage. Calls only enqueue, allocate nothing, and do not wait. `call.input` may
+/// be written again once the work of the call is done.
+class ExecutedStage {
+ public:
+  virtual ~ExecutedStage() = default;
+  virtual void forward(Stream& stream, const StageCall& call) = 0;
+  virtual void backward_input(Stream& stream, const StageCall& call) = 0;
+  virtual void backward_weight(Stream& stream, const StageCall& call) = 0;
+};
+
+/// What a step does beside actions and messages. `stage`: its number in the model. Calls only enqueue.
+class StepOperations {
+ public:
+  virtual ~StepOperations() = default;
+  /// Sums the stage's gradients over the replicas. Orders itself behind the compute that made them.
+  virtual void reduce_gradients(Stream& stream, int stage) = 0;
+  /// Adds the tied weight's two accumulators, exchanging them where they are on two ranks.
+  virtual void sum_tied(Stream& stream) = 0;
+  /// Agrees with all ranks on the norm, and updates the parameters.
+  virtual void optimizer_step(Stream& stream) = 0;
+};
+
+}  // namespace penstock::runtime

@@ -1,0 +1,124 @@
+#include "parallel/runtime/executor.h"
+
+#include <exception>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "kernels/device/error.h"
+
+namespace penstock::runtime {
+
+using schedule::Instruction;
+using schedule::InstructionKind;
+using schedule::Op;
+
+namespace {
+
+constexpr std::array<Lane, lane_count> lanes{Lane::compute, Lane::send, Lane::receive, Lane::reduction};
+
+}  // namespace
+
+Executor::Executor(Device& device, ExecutorParts parts)
+    : device_(device), parts_(std::move(parts)), opened_(device.create_event("step opened")) {
+  for (const Lane lane : lanes) {
+    const auto place = static_cast<size_t>(lane);
+    const StreamUse use = lane == Lane::compute ? StreamUse::compute : StreamUse::transfer;
+    streams_[place] = device.create_stream(std::string(name_of(lane)), use);
+    idle_[place] = device.create_event(fmt::format("{} idle", name_of(lane)));
+  }
+}
+
+void Executor::join() {
+  if (!ran_) return;
+  for (const Lane lane : lanes) {
+    if (lane != Lane::compute) stream(Lane::compute).wait(*idle_[static_cast<size_t>(lane)]);
+  }
+}
+
+void Executor::run(const StepList& list, std::span<Stamp> stamps) {
+  if (stamps.size() != list.steps().size()) {
+    throw UsageError(fmt::format("{} stamps for {} instructions", stamps.size(), list.steps().size()));
+  }
+  stream(Lane::compute).record(*opened_);
+  for (const Lane lane : lanes) {
+    if (lane != Lane::compute) stream(lane).wait(*opened_);
+  }
+  const Clock& clock = *device_.options().clock;
+  auto stamp = stamps.begin();
+  for (const Step& step : list.steps()) {
+    Stream& at = stream(step.lane);
+    stamp->instruction = &step.instruction;
+    stamp->lane = step.lane;
+    stamp->enqueued = clock.is_virtual() ? 0 : clock.now();
+    for (const Event* event : step.waits) {
+      if (event != nullptr) at.wait(*event);
+    }
+    at.stamp(&stamp->start);
+    enqueue(step, at);
+    at.stamp(&stamp->end);
+    if (step.done != nullptr) at.record(*step.done);
+    ++stamp;
+  }
+  for (const Lane lane : lanes) stream(lane).record(*idle_[static_cast<size_t>(lane)]);
+  ran_ = true;
+}
+
+void Executor::enqueue(const Step& step, Stream& stream) {
+  const Instruction& at = step.instruction;
+  switch (at.kind) {
+    case InstructionKind::compute:
+      compute(step, stream);
+      return;
+    case InstructionKind::send:
+      parts_.pipeline->exchange(stream, {transport::send_to(at.peer, buffer(at.input))});
+      return;
+    case InstructionKind::receive:
+      parts_.pipeline->exchange(stream, {transport::receive_from(at.peer, buffer(at.output))});
+      return;
+    case InstructionKind::reduce_gradients:
+      parts_.operations->reduce_gradients(stream, at.action.stage);
+      return;
+    case InstructionKind::sum_tied:
+      parts_.operations->sum_tied(stream);
+      return;
+    case InstructionKind::optimizer_step:
+      parts_.operations->optimizer_step(stream);
+      return;
+    case InstructionKind::sum_copies:
+    case InstructionKind::gather_parameters:
+      break;  // refused when the list was made
+  }
+}
+
+void Executor::compute(const Step& step, Stream& stream) {
+  const Instruction& at = step.instruction;
+  ExecutedStage& stage = *parts_.stages[static_cast<size_t>(at.action.stage)];
+  StageCall call;
+  call.micro_batch = at.action.micro_batch;
+  call.slots = step.slots;
+  if (!at.input.none()) call.input = buffer(at.input);
+  call.output = at.output.none() ? 0 : at.output.index;
+  call.last = at.last;
+  if (at.action.op == Op::forward) stage.forward(stream, call);
+  if (gives_input_gradient(at.action.op)) stage.backward_input(stream, call);
+  if (gives_weight_gradient(at.action.op)) stage.backward_weight(stream, call);
+}
+
+const Tensor& Executor::buffer(const schedule::Buffer& at) const {
+  return parts_.buffers[static_cast<size_t>(at.pool)][static_cast<size_t>(at.index)];
+}
+
+void Executor::synchronize() {
+  std::exception_ptr first;
+  for (const Lane lane : lanes) {
+    try {
+      stream(lane).synchronize();
+    } catch (const DeviceError&) {
+      if (!first) first = std::current_exception();
+    }
+  }
+  if (first) std::rethrow_exception(first);
+}
+
+}  // namespace penstock::runtime

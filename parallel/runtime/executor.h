@@ -1,0 +1,66 @@
+#pragma once
+
+#include <array>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "kernels/device/device.h"
+#include "kernels/transport/communicator.h"
+#include "parallel/runtime/executed_stage.h"
+#include "parallel/runtime/step_list.h"
+
+namespace penstock::runtime {
+
+/// When an instruction was enqueued, and ran: seconds on the device's clock (enqueued: 0 on a virtual one). A
+/// message starts when it is posted and ends when it has passed.
+struct Stamp {
+  const schedule::Instruction* instruction = nullptr;
+  Lane lane = Lane::compute;
+  double enqueued = 0;
+  double start = 0;
+  double end = 0;
+};
+
+/// What an executor works with. Everything outlives it.
+struct ExecutorParts {
+  /// By the stage's number in the model; null: another rank's.
+  std::vector<ExecutedStage*> stages;
+  /// The rank's boundary buffers, by schedule::BufferPool and index.
+  std::array<std::vector<Tensor>, schedule::buffer_pools> buffers;
+  /// Of the pipeline's ranks, in pipeline order.
+  transport::Communicator* pipeline = nullptr;
+  StepOperations* operations = nullptr;
+};
+
+/// Enqueues a rank's list, instruction by instruction, on the streams of its lanes, joined by events. It
+/// knows no schedule, and never waits: a full stream alone holds it up.
+class Executor {
+ public:
+  Executor(Device& device, ExecutorParts parts);
+
+  Stream& stream(Lane lane) { return *streams_[static_cast<size_t>(lane)]; }
+
+  /// Between two lists: work enqueued on the compute stream after this follows all that was enqueued before,
+  /// on any lane.
+  void join();
+  /// Runs the list behind the work that is on the compute stream. `stamps`: one an instruction, written until
+  /// the work is done.
+  void run(const StepList& list, std::span<Stamp> stamps);
+  /// Waits for all lanes; throws what any of them ran into.
+  void synchronize();
+
+ private:
+  void enqueue(const Step& step, Stream& stream);
+  void compute(const Step& step, Stream& stream);
+  const Tensor& buffer(const schedule::Buffer& at) const;
+
+  Device& device_;
+  ExecutorParts parts_;
+  std::array<std::unique_ptr<Stream>, lane_count> streams_;
+  std::array<std::unique_ptr<Event>, lane_count> idle_;
+  std::unique_ptr<Event> opened_;
+  bool ran_ = false;
+};
+
+}  // namespace penstock::runtime

@@ -1,0 +1,48 @@
+#include "parallel/runtime/model_stage.h"
+
+#include <fmt/format.h>
+
+namespace penstock::runtime {
+
+namespace {
+
+void hand_over(Stream& stream, const Tensor& from, const Tensor& to) {
+  stream.copy(to.data, from.data, to.bytes());
+}
+
+}  // namespace
+
+ModelStage::ModelStage(model::RankModel& rank, size_t index, bool marks_units)
+    : stage_(rank.stage(index)), begin_(stage_.config().begin) {
+  for (int unit = begin_; marks_units && unit < stage_.config().end; ++unit)
+    unit_done_.push_back(rank.memory().device().create_event(fmt::format("gradients of unit {}", unit)));
+}
+
+void ModelStage::serve(std::span<const model::SideBand> micro_batches, model::Pass pass) {
+  micro_batches_ = micro_batches;
+  pass_ = pass;
+}
+
+void ModelStage::forward(Stream& stream, const StageCall& call) {
+  if (call.input) hand_over(stream, call.input, stage_.input(call.slots));
+  stage_.forward(stream, call.slots, call.micro_batch, micro_batches_[static_cast<size_t>(call.micro_batch)],
+                 pass_, call.output);
+}
+
+void ModelStage::backward_input(Stream& stream, const StageCall& call) {
+  if (call.input) hand_over(stream, call.input, stage_.d_output(call.slots));
+  stage_.backward_input(stream, call.slots, call.micro_batch, call.output);
+}
+
+void ModelStage::backward_weight(Stream& stream, const StageCall& call) {
+  const bool marks = call.last && !unit_done_.empty();
+  if (marks) {
+    stage_.observe([this, &stream](int unit, model::Phase /*phase*/, const Tensor& /*handed*/) {
+      stream.record(*unit_done_[static_cast<size_t>(unit - begin_)]);
+    });
+  }
+  stage_.backward_weight(stream, call.slots);
+  if (marks) stage_.observe({});
+}
+
+}  // namespace penstock::runtime

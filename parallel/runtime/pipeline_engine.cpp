@@ -1,0 +1,203 @@
+#include "parallel/runtime/pipeline_engine.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "kernels/device/error.h"
+#include "model/boundary.h"
+#include "model/memory_plan.h"
+#include "parallel/schedule/forward_only.h"
+
+namespace penstock::runtime {
+
+using model::Pass;
+using model::SideBand;
+using schedule::BufferPool;
+
+PipelineEngine::PipelineEngine(Device& device, math::Math& math, transport::World& world, PipelinePlan plan)
+    : device_(device),
+      world_(world),
+      plan_(std::move(plan)),
+      place_(plan_.topology.place(world.rank())),
+      communicators_(
+          make_communicators(world, plan_.topology, plan_.owner(0), plan_.owner(plan_.last_stage()))),
+      rank_(device, math, plan_.ranks[static_cast<size_t>(place_.pipeline)]),
+      training_(device, plan_.training, place_.pipeline),
+      executor_(device, executor_parts()),
+      abort_(world) {
+  if (plan_.reduction.replicas > 1)
+    reducer_ = std::make_unique<GradientReducer>(rank_, *communicators_.replicas, plan_.reduction);
+  const int64_t elements = agreement_elements(rank_.config(), plan_.topology.replicas());
+  agreement_ = rank_.memory().claim(ArenaTag::communication, "agreement", DType::fp64, Shape{elements});
+  const int64_t sums = rank_.optimizer().sums().elements();
+  agreed_losses_ = agreement_.rows(sums, elements - sums);
+  host_losses_.resize(static_cast<size_t>(elements - sums));
+  for (const model::PlannedAllocation& piece : rank_.config().runtime_memory) {
+    if (piece.name != "generation.logits") continue;
+    const Shape shape{rank_.config().model.vocab_size};
+    logits_ = rank_.memory().claim(piece.tag, piece.name, DType::fp32, shape);
+    host_logits_.resize(static_cast<size_t>(shape.elements()));
+  }
+  for (std::vector<Stamp>& stamps : stamps_) stamps.resize(training_.steps().size());
+}
+
+PipelineEngine::~PipelineEngine() = default;
+
+ExecutorParts PipelineEngine::executor_parts() {
+  ExecutorParts parts;
+  const model::RankConfig& config = rank_.config();
+  size_t index = 0;
+  for (int stage = 0; stage <= plan_.last_stage(); ++stage) {
+    const bool ours = owns(stage);
+    stages_.push_back(ours ? std::make_unique<ModelStage>(rank_, index++, plan_.reduction.replicas > 1)
+                           : nullptr);
+    parts.stages.push_back(stages_.back().get());
+  }
+  const auto pool = [&](BufferPool at) -> std::vector<Tensor>& {
+    return parts.buffers[static_cast<size_t>(at)];
+  };
+  // The rank's stages share the buffers of what they hand on: any of them can name them.
+  for (size_t at = 0; at < rank_.stages(); ++at) {
+    const model::Stage& stage = rank_.stage(at);
+    std::vector<Tensor>& outputs = pool(BufferPool::activation_out);
+    if (outputs.empty() && !stage.has_head()) {
+      for (int i = 0; i < config.output_buffers; ++i) outputs.push_back(stage.output(i));
+    }
+    std::vector<Tensor>& d_inputs = pool(BufferPool::gradient_out);
+    if (d_inputs.empty() && !stage.has_embedding()) {
+      for (int i = 0; i < config.d_input_buffers; ++i) d_inputs.push_back(stage.d_input(i));
+    }
+  }
+  const model::BoundaryTensor hidden = model::boundary(config).front();
+  for (const model::PlannedAllocation& piece : config.runtime_memory) {
+    if (piece.name != "boundary.input" && piece.name != "boundary.d_output") continue;
+    auto* memory = static_cast<char*>(rank_.memory().claim(piece.tag, piece.name, piece.bytes));
+    auto& buffers =
+        pool(piece.name == "boundary.input" ? BufferPool::activation_in : BufferPool::gradient_in);
+    for (size_t offset = 0; offset < piece.bytes; offset += model::boundary_bytes(config))
+      buffers.emplace_back(memory + offset, hidden.dtype, hidden.shape);
+  }
+  parts.pipeline = communicators_.pipeline.get();
+  parts.operations = this;
+  return parts;
+}
+
+void PipelineEngine::open(std::span<const SideBand> micro_batches, Pass pass) {
+  executor_.join();
+  for (const auto& stage : stages_) {
+    if (stage) stage->serve(micro_batches, pass);
+  }
+}
+
+void PipelineEngine::start_step(const model::StepInputs& inputs, std::span<const SideBand> micro_batches) {
+  if (micro_batches.size() != static_cast<size_t>(training_.micro_batches())) {
+    throw UsageError(fmt::format("a step of {} micro-batches in a pipeline whose schedule has {}",
+                                 micro_batches.size(), training_.micro_batches()));
+  }
+  open(micro_batches, Pass::training);
+  rank_.optimizer().begin(stream(), inputs);
+  rank_.zero_losses(stream());
+  executor_.run(training_, stamps_[inputs.step % kept_steps]);
+}
+
+void PipelineEngine::reduce_gradients(Stream& at, int stage) {
+  const int begin = plan_.first_unit(stage);
+  reducer_->reduce(at, *stages_[static_cast<size_t>(stage)], begin,
+                   begin + plan_.units[static_cast<size_t>(stage)]);
+}
+
+void PipelineEngine::sum_tied(Stream& at) {
+  model::OptimizerStep& optimizer = rank_.optimizer();
+  if (communicators_.tied && optimizer.sent_tied_gradient()) {
+    const int other = 1 - communicators_.tied->rank();
+    communicators_.tied->exchange(at, {transport::send_to(other, optimizer.sent_tied_gradient()),
+                                       transport::receive_from(other, optimizer.received_tied_gradient())});
+  }
+  optimizer.add_tied(at);
+}
+
+// Every entry of the agreement is given by one rank and 0 on all others, so that its sum over the ranks is
+// exact in any order: squares by the owners of replica 0, losses by the rank of each replica's head. It runs
+// on the compute stream: if anything failed there, it is dropped, the world stops, and no rank updates.
+void PipelineEngine::optimizer_step(Stream& at) {
+  model::OptimizerStep& optimizer = rank_.optimizer();
+  optimizer.squares(at);
+  at.fill_zero(agreement_.data, agreement_.bytes());
+  const Tensor sums = optimizer.sums();
+  const Tensor squares = agreement_.rows(0, sums.elements());
+  if (place_.replica == 0) at.copy(squares.data, sums.data, sums.bytes());
+  if (owns(plan_.last_stage())) {
+    const Tensor losses = rank_.losses();
+    const Tensor ours = agreed_losses_.rows(place_.replica * losses.elements(), losses.elements());
+    at.copy(ours.data, losses.data, losses.bytes());
+  }
+  if (world_.size() > 1) communicators_.all->all_reduce(at, agreement_, transport::Reduction::sum);
+  at.copy(sums.data, squares.data, sums.bytes());
+  optimizer.norm(at);
+  optimizer.update(at);
+}
+
+model::StepResult PipelineEngine::finish_step() {
+  stream().copy(host_losses_.data(), agreed_losses_.data, agreed_losses_.bytes());
+  stream().copy(&host_scalars_, rank_.optimizer().scalars(), sizeof(host_scalars_));
+  executor_.synchronize();
+  model::StepResult result;
+  for (const double loss : host_losses_) result.loss_sum += loss;
+  result.gradient_norm = host_scalars_.gradient_norm;
+  result.applied = host_scalars_.apply != 0;
+  return result;
+}
+
+const StepList& PipelineEngine::evaluation_list(int micro_batches) {
+  const auto found = evaluations_.find(micro_batches);
+  if (found != evaluations_.end()) return found->second;
+  const schedule::Program program = schedule::forward_only(plan_.training.schedule, micro_batches);
+  return evaluations_.emplace(micro_batches, StepList(device_, program, place_.pipeline)).first->second;
+}
+
+void PipelineEngine::forward_only(std::span<const SideBand> micro_batches) {
+  const StepList& list = evaluation_list(static_cast<int>(micro_batches.size()));
+  evaluation_stamps_.resize(list.steps().size());
+  open(micro_batches, Pass::evaluation);
+  rank_.zero_losses(stream());
+  executor_.run(list, evaluation_stamps_);
+}
+
+double PipelineEngine::evaluate(std::span<const SideBand> micro_batches) {
+  const auto group = static_cast<size_t>(rank_.config().micro_batches);
+  host_sum_ = 0;
+  for (size_t first = 0; first < micro_batches.size(); first += group) {
+    forward_only(micro_batches.subspan(first, std::min(group, micro_batches.size() - first)));
+    executor_.synchronize();
+    host_sum_ += rank_.read(stream()).loss_sum;  // 0 where the head is not
+  }
+  Stream& at = stream();
+  at.fill_zero(agreed_losses_.data, agreed_losses_.bytes());
+  at.copy(agreed_losses_.as<double>() + place_.replica, &host_sum_, sizeof(host_sum_));
+  if (world_.size() > 1) communicators_.all->all_reduce(at, agreed_losses_, transport::Reduction::sum);
+  at.copy(host_losses_.data(), agreed_losses_.data, agreed_losses_.bytes());
+  executor_.synchronize();
+  double sum = 0;
+  for (int replica = 0; replica < plan_.topology.replicas(); ++replica)
+    sum += host_losses_[static_cast<size_t>(replica)];
+  return sum;
+}
+
+std::span<const float> PipelineEngine::logits(const SideBand& micro_batch, int64_t row) {
+  if (!logits_) throw UsageError("logits of a pipeline whose plan was not asked for them");
+  forward_only({&micro_batch, 1});
+  Stream& at = stream();
+  const int last = plan_.last_stage();
+  if (owns(last)) {
+    // The rank's stages stand in the order of the model: the last one holds the head.
+    rank_.stage(rank_.stages() - 1).logits(at, {}, row, 1, logits_.view(Shape{1, logits_.elements()}));
+  }
+  if (communicators_.pipeline->size() > 1) communicators_.pipeline->broadcast(at, logits_, plan_.owner(last));
+  at.copy(host_logits_.data(), logits_.data, logits_.bytes());
+  executor_.synchronize();
+  return host_logits_;
+}
+
+}  // namespace penstock::runtime

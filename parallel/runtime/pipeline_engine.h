@@ -1,0 +1,114 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "kernels/device/device.h"
+#include "kernels/math/math.h"
+#include "kernels/transport/world.h"
+#include "model/nonfinite.h"
+#include "model/rank_model.h"
+#include "parallel/runtime/executor.h"
+#include "parallel/runtime/gradient_reducer.h"
+#include "parallel/runtime/model_stage.h"
+#include "parallel/runtime/pipeline_plan.h"
+
+namespace penstock::runtime {
+
+/// One rank of a pipeline: runs its part of every step. All ranks make the same calls in the same order, each
+/// with the micro-batches of its replica.
+///
+/// Micro-batches are side bands in host memory, which must stay as they are until the step was finished.
+/// Tokens are read on the rank of the first stage and targets on that of the last; elsewhere they may be
+/// absent. Positions, starts and samples are needed everywhere, and do not travel.
+///
+/// If a call throws, or the engine is destroyed by an exception, the world is stopped and all ranks throw.
+class PipelineEngine final : private StepOperations {
+ public:
+  /// Collective over the world. `device`, `math` and `world` outlive the engine. All memory is reserved when
+  /// this returns; DeviceError with the table if it is not there.
+  PipelineEngine(Device& device, math::Math& math, transport::World& world, PipelinePlan plan);
+  ~PipelineEngine() override;
+  PipelineEngine(const PipelineEngine&) = delete;
+  PipelineEngine& operator=(const PipelineEngine&) = delete;
+
+  const PipelinePlan& plan() const { return plan_; }
+  const Place& place() const { return place_; }
+  model::RankModel& rank() { return rank_; }
+  Stream& stream() { return executor_.stream(Lane::compute); }
+  bool owns(int stage) const { return plan_.owner(stage) == place_.pipeline; }
+
+  /// Enqueues a whole step and returns; as many side bands as the plan has micro-batches.
+  void start_step(const model::StepInputs& inputs, std::span<const model::SideBand> micro_batches);
+  /// Waits for the step that was started. The same on every rank: losses are added over all replicas, each in
+  /// ascending order of its micro-batches, replicas in order.
+  model::StepResult finish_step();
+  /// What the step did, when; complete once it was finished, overwritten `kept_steps` steps later.
+  static constexpr size_t kept_steps = 4;
+  std::span<const Stamp> stamps(uint64_t step) const { return stamps_[step % kept_steps]; }
+
+  /// Loss summed over the target tokens of all replicas' micro-batches, forward only; any number of them, the
+  /// same on the ranks of a pipeline. Known on every rank. Waits.
+  double evaluate(std::span<const model::SideBand> micro_batches);
+  /// logits (V) fp32 after token `row` (0…N−1) of one micro-batch, forward only, known on every rank of the
+  /// pipeline. Waits. UsageError unless the plan was asked for them.
+  std::span<const float> logits(const model::SideBand& micro_batch, int64_t row);
+
+  /// Names the first unit with a NaN or infinity in a step over these micro-batches, which of them it was,
+  /// and of which replica. The step's gradients are lost. Waits. The same on every rank.
+  struct Finding {
+    model::Nonfinite where;
+    size_t micro_batch = 0;
+    int replica = 0;
+  };
+  std::optional<Finding> find_nonfinite(std::span<const model::SideBand> micro_batches);
+
+ private:
+  void reduce_gradients(Stream& stream, int stage) override;
+  void sum_tied(Stream& stream) override;
+  void optimizer_step(Stream& stream) override;
+
+  ExecutorParts executor_parts();
+  void open(std::span<const model::SideBand> micro_batches, model::Pass pass);
+  const StepList& evaluation_list(int micro_batches);
+  void forward_only(std::span<const model::SideBand> micro_batches);
+
+  // pipeline_search.cpp
+  size_t index_of(int stage) const;
+  /// Stage `from` hands source() to target() of stage `to`, on whichever ranks they are.
+  template <class Source, class Target>
+  void hand_over(int from, int to, Source source, Target target);
+  std::optional<model::Nonfinite> search_forward(const model::SideBand& micro_batch);
+  std::optional<model::Nonfinite> search_backward();
+  std::optional<Finding> agree(const std::optional<model::Nonfinite>& found, size_t micro_batch,
+                               bool forward);
+
+  Device& device_;
+  transport::World& world_;
+  PipelinePlan plan_;
+  Place place_;
+  Communicators communicators_;
+  model::RankModel rank_;
+  std::vector<std::unique_ptr<ModelStage>> stages_;  ///< by stage of the model; null: another rank's
+  std::unique_ptr<GradientReducer> reducer_;
+  Tensor agreement_;      ///< fp64: sums of squares, then losses by replica
+  Tensor agreed_losses_;  ///< its end
+  Tensor logits_;         ///< fp32 (V)
+  std::vector<double> host_losses_;
+  math::StepScalars host_scalars_;
+  double host_sum_ = 0;
+  std::vector<float> host_logits_;
+  StepList training_;
+  std::map<int, StepList> evaluations_;
+  std::array<std::vector<Stamp>, kept_steps> stamps_;
+  std::vector<Stamp> evaluation_stamps_;
+  Executor executor_;
+  transport::AbortOnUnwind abort_;
+};
+
+}  // namespace penstock::runtime

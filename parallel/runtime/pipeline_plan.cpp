@@ -1,0 +1,152 @@
+#include "parallel/runtime/pipeline_plan.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "kernels/device/error.h"
+#include "model/memory_plan.h"
+#include "parallel/runtime/partition.h"
+#include "parallel/runtime/slot_plan.h"
+#include "parallel/schedule/catalogue.h"
+#include "parallel/schedule/forward_only.h"
+
+namespace penstock::runtime {
+
+using schedule::BufferPool;
+using schedule::Program;
+using schedule::Schedule;
+
+namespace {
+
+Schedule make_schedule(const ParallelSection& parallel, int64_t micro_batches) {
+  schedule::ScheduleOptions options;
+  options.ranks = static_cast<int>(parallel.pipeline);
+  options.micro_batches = static_cast<int>(micro_batches);
+  options.chunks = static_cast<int>(parallel.chunks);
+  options.warmup_slack = static_cast<int>(parallel.warmup_slack);
+  Schedule made = schedule::generate(parallel.schedule, options);
+  if (made.copies != 1 || made.asynchronous) {
+    throw UsageError(fmt::format("schedule \"{}\" {}: ranks run synchronous schedules with one copy",
+                                 parallel.schedule,
+                                 made.asynchronous ? "is asynchronous" : "runs two copies of the model"));
+  }
+  return made;
+}
+
+// By the FLOPs of a stage's units; the head computes everything in its backward. A message is taken to delay
+// by a tenth of a forward.
+schedule::Costs estimate(const ModelSection& model, const std::vector<int>& units) {
+  const std::vector<double> flops = unit_costs(model, PartitionMethod::flops);
+  schedule::Costs costs;
+  size_t unit = 0;
+  double sum = 0;
+  for (const int count : units) {
+    schedule::StageCosts stage{0, 0, 0};
+    for (const size_t end = unit + static_cast<size_t>(count); unit < end; ++unit) {
+      const bool head = unit + 1 == flops.size();
+      stage.forward += head ? 0 : flops[unit];
+      stage.backward_input += head ? 3 * flops[unit] : flops[unit];
+      stage.backward_weight += head ? 0 : flops[unit];
+    }
+    sum += stage.forward;
+    costs.blocks.push_back(stage);
+  }
+  costs.links = {{0.1 * sum / static_cast<double>(units.size()), 0}};
+  return costs;
+}
+
+int buffers(const PipelinePlan& plan, int rank, BufferPool pool) {
+  const auto count = [&](const Program& program) {
+    return program.ranks[static_cast<size_t>(rank)].buffers[static_cast<size_t>(pool)];
+  };
+  return std::max(count(plan.training), count(plan.evaluation));
+}
+
+std::vector<RecomputeMode> modes(const RecomputeSection& recompute, size_t stages) {
+  std::vector<RecomputeMode> all(stages, recompute.mode);
+  if (!recompute.stages.empty()) all = recompute.stages;
+  if (all.size() != stages) {
+    throw UsageError(fmt::format("recompute.stages has {} modes for {} stages", all.size(), stages));
+  }
+  return all;
+}
+
+model::RankConfig rank_config(const PipelineRequest& request, const PipelinePlan& plan, int rank) {
+  model::RankConfig config = request.common;
+  const SlotPlan training = plan_slots(plan.training, rank);
+  const auto recompute = modes(request.recompute, plan.units.size());
+  for (int stage = 0; stage <= plan.last_stage(); ++stage) {
+    if (plan.owner(stage) != rank) continue;
+    const auto at = static_cast<size_t>(stage);
+    model::StageConfig made;
+    made.begin = plan.first_unit(stage);
+    made.end = made.begin + plan.units[at];
+    made.recompute.assign(static_cast<size_t>(plan.units[at]), recompute[at]);
+    made.forward_slots = training.counts[at].forward;
+    made.kept_slots = training.counts[at].kept;
+    made.weight_slots = training.counts[at].weight;
+    config.stages.push_back(std::move(made));
+  }
+  config.output_buffers = std::max(1, buffers(plan, rank, BufferPool::activation_out));
+  config.d_input_buffers = std::max(1, buffers(plan, rank, BufferPool::gradient_out));
+  config.runtime_memory = reduction_memory(config, plan.reduction);
+  const auto add = [&](ArenaTag tag, const char* name, size_t bytes) {
+    config.runtime_memory.push_back({tag, name, aligned(bytes)});
+  };
+  for (const BufferPool pool : {BufferPool::activation_in, BufferPool::gradient_in}) {
+    const auto count = static_cast<size_t>(buffers(plan, rank, pool));
+    add(ArenaTag::communication, pool == BufferPool::activation_in ? "boundary.input" : "boundary.d_output",
+        count * model::boundary_bytes(config));
+  }
+  add(ArenaTag::communication, "agreement",
+      static_cast<size_t>(agreement_elements(config, plan.topology.replicas())) * size_of(DType::fp64));
+  if (request.logits) {
+    add(ArenaTag::communication, "generation.logits",
+        static_cast<size_t>(config.model.vocab_size) * size_of(DType::fp32));
+  }
+  return config;
+}
+
+}  // namespace
+
+int PipelinePlan::first_unit(int stage) const {
+  return std::accumulate(units.begin(), units.begin() + stage, 0);
+}
+
+int64_t agreement_elements(const model::RankConfig& config, int replicas) {
+  return static_cast<int64_t>(model::model_parameters(config.model).size()) +
+         replicas * config.micro_batches * model::loss_terms;
+}
+
+PipelinePlan plan_pipeline(const PipelineRequest& request) {
+  const ParallelSection& parallel = request.parallel;
+  const bool replicated = parallel.data > 1;
+  if (replicated && (parallel.sharded_optimizer || parallel.reduce_every > 0)) {
+    throw UsageError(
+        "parallel.sharded_optimizer and parallel.reduce_every are not implemented for several replicas: set "
+        "them to false and 0");
+  }
+  PipelinePlan plan;
+  plan.topology =
+      Topology(static_cast<int>(parallel.pipeline), static_cast<int>(parallel.data), parallel.order);
+  const Schedule schedule = make_schedule(parallel, request.common.micro_batches);
+  plan.units =
+      partition(request.common.model, parallel.partition, parallel.partition_units, schedule.stages());
+  plan.reduction = {plan.topology.replicas(), parallel.bucket_mib, parallel.gradient_sum,
+                    request.gradient_wire};
+  const schedule::Costs costs = estimate(request.common.model, plan.units);
+  schedule::LoweringOptions options;
+  options.receive_lead = sufficient_receive_lead(schedule, costs);
+  options.reduce_gradients = replicated;
+  options.tied_embeddings = request.common.model.tie_embeddings;
+  plan.training = lower(schedule, costs, options);
+  plan.evaluation = forward_only(schedule, static_cast<int>(request.common.micro_batches));
+  for (int rank = 0; rank < plan.topology.pipeline(); ++rank)
+    plan.ranks.push_back(rank_config(request, plan, rank));
+  return plan;
+}
+
+}  // namespace penstock::runtime

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <vector>
+
+#include "model/rank_config.h"
+#include "parallel/planner/parallel_section.h"
+#include "parallel/runtime/gradient_reducer.h"
+#include "parallel/runtime/topology.h"
+#include "parallel/schedule/program.h"
+
+namespace penstock::runtime {
+
+/// What a pipeline is made from.
+struct PipelineRequest {
+  ParallelSection parallel;  ///< resolved: data ≥ 1
+  /// What all ranks have in common: no stages. `micro_batches` is of one replica and step.
+  model::RankConfig common;
+  RecomputeSection recompute;  ///< not `automatic`; `stages`: empty, or a mode a stage
+  DType gradient_wire = DType::fp32;
+  bool logits = false;  ///< PipelineEngine::logits() will be called
+};
+
+/// Who holds which units, and what every rank does in a step: a pure function of the request, the same on all
+/// ranks.
+struct PipelinePlan {
+  Topology topology{1, 1, RankOrder::pipeline_first};
+  std::vector<int> units;  ///< (S) of each stage
+  schedule::Program training;
+  schedule::Program evaluation;  ///< forwards of as many micro-batches as training has
+  ReductionOptions reduction;
+  std::vector<model::RankConfig> ranks;  ///< by pipeline rank, complete
+
+  /// The first unit of a stage.
+  int first_unit(int stage) const;
+  /// The pipeline rank that owns a stage.
+  int owner(int stage) const { return training.schedule.rank_of_stage[static_cast<size_t>(stage)]; }
+  int last_stage() const { return training.schedule.stages() - 1; }
+};
+
+/// schedule::ScheduleError, planner::PartitionError or UsageError for what cannot be run, with the reason.
+PipelinePlan plan_pipeline(const PipelineRequest& request);
+
+/// Bytes of what all ranks agree on at a step's end: fp64, a sum of squares a parameter, and every replica's
+/// losses.
+int64_t agreement_elements(const model::RankConfig& config, int replicas);
+
+}  // namespace penstock::runtime

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "kernels/transport/world.h"
+#include "parallel/planner/parallel_section.h"
+
+namespace penstock::runtime {
+
+/// Where a world rank stands: pipeline rank 0…P−1 of replica 0…D−1.
+struct Place {
+  int pipeline = 0;
+  int replica = 0;
+  bool operator==(const Place&) const = default;
+};
+
+/// P pipeline ranks × D replicas on P·D world ranks. pipeline_first: the ranks of a pipeline are neighbours
+/// in the world; data_first: the replicas of a stage are.
+class Topology {
+ public:
+  /// UsageError unless both are at least 1.
+  Topology(int pipeline, int replicas, RankOrder order);
+
+  int pipeline() const { return pipeline_; }
+  int replicas() const { return replicas_; }
+  int ranks() const { return pipeline_ * replicas_; }
+  int world_rank(const Place& place) const;
+  Place place(int world_rank) const;
+  /// World ranks of a replica's pipeline, in pipeline order; of a pipeline rank's replicas, in replica order.
+  std::vector<int> pipeline_of(int replica) const;
+  std::vector<int> replicas_of(int pipeline) const;
+
+ private:
+  int pipeline_;
+  int replicas_;
+  RankOrder order_;
+};
+
+/// A rank's communicators. All are made at start, in one order on every rank. Those with one member are there
+/// too.
+struct Communicators {
+  std::unique_ptr<transport::Communicator> pipeline;  ///< ranks of our pipeline: activations, gradients
+  std::unique_ptr<transport::Communicator> replicas;  ///< ranks that hold the same stages, in replica order
+  std::unique_ptr<transport::Communicator> tied;  ///< owners of our pipeline's first and last stage, where
+                                                  ///< they are two ranks and we are one of them
+  std::unique_ptr<transport::Communicator> all;
+};
+
+/// Collective over the world, whose size is the topology's (UsageError). `first`, `last`: pipeline ranks that
+/// own the first and the last stage.
+Communicators make_communicators(transport::World& world, const Topology& topology, int first, int last);
+
+}  // namespace penstock::runtime

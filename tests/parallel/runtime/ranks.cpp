@@ -1,0 +1,215 @@
+#include "tests/parallel/runtime/ranks.h"
+
+#include <cstring>
+#include <mutex>
+#include <random>
+
+#include <gtest/gtest.h>
+
+#include "kernels/cpu/device.h"
+#include "kernels/cpu/make_math.h"
+#include "parallel/runtime/local_engine.h"
+
+namespace penstock::testing {
+
+namespace {
+
+constexpr int64_t sequences = 2;
+
+std::vector<model::SideBand> bands_of(std::vector<HostBatch>& batches, bool first = true, bool last = true) {
+  std::vector<model::SideBand> bands;
+  for (HostBatch& batch : batches) bands.push_back(batch.band(first, last));
+  return bands;
+}
+
+model::StepInputs inputs_of(const Job& job, int step) {
+  const model::RankConfig& common = job.request.common;
+  return {
+      static_cast<uint64_t>(step), job.learning_rate,
+      common.micro_batches * common.micro_batch * common.model.sequence_length * job.request.parallel.data};
+}
+
+DeviceOptions device_of(const Job& job, int rank) {
+  DeviceOptions options;
+  options.rank = rank;
+  options.threads = job.threads;
+  options.mode = job.mode;
+  options.shuffle_seed = 7;
+  options.strict_events = true;
+  return options;
+}
+
+void collect(model::RankModel& rank, Values& all) {
+  for (const model::Parameter& parameter : rank.parameters().parameters()) {
+    const auto* begin = parameter.master.as<float>();
+    const std::vector<float> values(begin, begin + parameter.master.elements());
+    const auto [at, added] = all.emplace(parameter.spec.name, values);
+    EXPECT_EQ(std::memcmp(at->second.data(), values.data(), values.size() * sizeof(float)), 0)
+        << parameter.spec.name << " is not the same on all ranks that hold it";
+  }
+}
+
+}  // namespace
+
+ModelSection tiny_gpt2() {
+  ModelSection model;
+  model.family = Family::gpt2;
+  model.layers = 4;
+  model.hidden_size = 16;
+  model.heads = 2;
+  model.kv_heads = 2;
+  model.head_dim = 8;
+  model.ffn_hidden_size = 40;
+  model.sequence_length = 5;
+  model.vocab_size = 37;
+  model.tie_embeddings = true;
+  model.qkv_bias = true;
+  model.dropout = 0.2;
+  return model;
+}
+
+ModelSection tiny_llama() {
+  ModelSection model;
+  model.family = Family::llama;
+  model.layers = 4;
+  model.hidden_size = 16;
+  model.heads = 4;
+  model.kv_heads = 2;
+  model.head_dim = 4;
+  model.ffn_hidden_size = 24;
+  model.sequence_length = 5;
+  model.vocab_size = 41;
+  model.qk_norm = true;
+  return model;
+}
+
+model::SideBand HostBatch::band(bool first, bool last) {
+  const auto view = [](auto& values, DType dtype) {
+    return Tensor(values.data(), dtype, Shape{static_cast<int64_t>(values.size())});
+  };
+  model::SideBand band;
+  if (first) band.tokens = view(tokens, DType::i32);
+  if (last) band.targets = view(targets, DType::i32);
+  band.positions = view(positions, DType::i32);
+  band.samples = view(samples, DType::i64);
+  return band;
+}
+
+HostBatch random_batch(const ModelSection& model, int64_t count, int64_t first_sample) {
+  HostBatch batch;
+  for (int64_t sequence = 0; sequence < count; ++sequence) {
+    std::mt19937_64 random(static_cast<uint64_t>(first_sample + sequence) + 17);
+    const auto draw = [&] {
+      return static_cast<int32_t>(random() % static_cast<uint64_t>(model.vocab_size));
+    };
+    int32_t token = draw();
+    for (int64_t t = 0; t < model.sequence_length; ++t) {
+      batch.tokens.push_back(token);
+      token = draw();
+      batch.targets.push_back(token);
+      batch.positions.push_back(static_cast<int32_t>(t));
+    }
+    batch.samples.push_back(first_sample + sequence);
+  }
+  return batch;
+}
+
+Job make_job(const ModelSection& model, int pipeline, const std::string& schedule, int chunks,
+             int micro_batches, int replicas) {
+  Job job;
+  job.request.parallel.pipeline = pipeline;
+  job.request.parallel.data = replicas;
+  job.request.parallel.schedule = schedule;
+  job.request.parallel.chunks = chunks;
+  job.request.parallel.partition = PartitionMethod::layers;
+  job.request.parallel.bucket_mib = 0.002;
+  job.request.common.model = model;
+  job.request.common.micro_batch = sequences;
+  job.request.common.micro_batches = micro_batches;
+  return job;
+}
+
+void run_ranks(const Job& job, const std::function<void(runtime::PipelineEngine&, transport::World&)>& body) {
+  const runtime::PipelinePlan plan = runtime::plan_pipeline(job.request);
+  transport::run_inproc(plan.topology.ranks(), job.transport, [&](transport::World& world) {
+    const auto device = cpu::make_cpu_device(device_of(job, world.rank()));
+    math::Math math = cpu::make_math(*device);
+    runtime::PipelineEngine engine(*device, math, world, plan);
+    engine.rank().initialise(engine.stream());
+    body(engine, world);
+  });
+}
+
+std::vector<HostBatch> batches_of(const Job& job, int step, int replica) {
+  const int64_t count = job.request.common.micro_batches;
+  std::vector<HostBatch> batches;
+  for (int64_t m = 0; m < count; ++m) {
+    const int64_t index = (step * job.request.parallel.data + replica) * count + m;
+    batches.push_back(random_batch(job.request.common.model, sequences, index * sequences));
+  }
+  return batches;
+}
+
+Result train(const Job& job) {
+  std::mutex mutex;
+  Result result;
+  run_ranks(job, [&](runtime::PipelineEngine& engine, transport::World& world) {
+    Result mine;
+    for (int step = 0; step < job.steps; ++step) {
+      std::vector<HostBatch> batches = batches_of(job, step, engine.place().replica);
+      const auto bands = bands_of(batches, engine.owns(0), engine.owns(engine.plan().last_stage()));
+      const model::StepInputs inputs = inputs_of(job, step);
+      engine.start_step(inputs, bands);
+      const model::StepResult step_result = engine.finish_step();
+      EXPECT_TRUE(step_result.applied);
+      mine.losses.push_back(step_result.loss_sum / static_cast<double>(inputs.target_tokens));
+      mine.norms.push_back(step_result.gradient_norm);
+    }
+    EXPECT_EQ(engine.rank().memory().unclaimed(), std::vector<std::string>{});
+    const std::lock_guard lock(mutex);
+    if (result.losses.empty()) {
+      result.losses = mine.losses;
+      result.norms = mine.norms;
+    }
+    EXPECT_EQ(result.losses, mine.losses) << "rank " << world.rank();
+    EXPECT_EQ(result.norms, mine.norms) << "rank " << world.rank();
+    collect(engine.rank(), result.parameters);
+  });
+  return result;
+}
+
+Result train_locally(const Job& job) {
+  const auto device = cpu::make_cpu_device(device_of(job, 0));
+  math::Math math = cpu::make_math(*device);
+  model::RankConfig config = job.request.common;
+  config.stages = {model::whole_model(config.model, RecomputeMode::none)};
+  runtime::LocalEngine engine(*device, math, config);
+  engine.rank().initialise(engine.stream());
+  Result result;
+  for (int step = 0; step < job.steps; ++step) {
+    std::vector<HostBatch> batches = batches_of(job, step, 0);
+    const auto bands = bands_of(batches);
+    const model::StepInputs inputs = inputs_of(job, step);
+    engine.start_step(inputs, bands);
+    const model::StepResult step_result = engine.finish_step();
+    result.losses.push_back(step_result.loss_sum / static_cast<double>(inputs.target_tokens));
+    result.norms.push_back(step_result.gradient_norm);
+  }
+  collect(engine.rank(), result.parameters);
+  return result;
+}
+
+void expect_same(const Result& a, const Result& b) {
+  EXPECT_EQ(a.losses, b.losses);
+  EXPECT_EQ(a.norms, b.norms);
+  ASSERT_EQ(a.parameters.size(), b.parameters.size());
+  for (const auto& [name, values] : a.parameters) {
+    const auto other = b.parameters.find(name);
+    ASSERT_NE(other, b.parameters.end()) << name;
+    ASSERT_EQ(values.size(), other->second.size()) << name;
+    EXPECT_EQ(std::memcmp(values.data(), other->second.data(), values.size() * sizeof(float)), 0)
+        << name << " differs";
+  }
+}
+
+}  // namespace penstock::testing

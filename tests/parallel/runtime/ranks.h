@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "kernels/transport/inproc/inproc_world.h"
+#include "parallel/runtime/pipeline_engine.h"
+
+/// Pipelines of a few ranks in one process, for tests.
+namespace penstock::testing {
+
+/// Tiny models that use every option of their family.
+ModelSection tiny_gpt2();
+ModelSection tiny_llama();
+
+/// A micro-batch in host memory.
+struct HostBatch {
+  std::vector<int32_t> tokens, targets, positions;
+  std::vector<int64_t> samples;
+  /// `first`, `last`: whether tokens and targets are there.
+  model::SideBand band(bool first = true, bool last = true);
+};
+HostBatch random_batch(const ModelSection& model, int64_t sequences, int64_t first_sample);
+
+/// What runs: `request.common.micro_batches` a step and replica.
+struct Job {
+  runtime::PipelineRequest request;
+  int steps = 3;
+  double learning_rate = 1e-2;
+  StreamMode mode = StreamMode::queued;
+  transport::InprocOptions transport;
+  int threads = 1;
+};
+Job make_job(const ModelSection& model, int pipeline, const std::string& schedule, int chunks = 1,
+             int micro_batches = 4, int replicas = 1);
+
+using Values = std::map<std::string, std::vector<float>>;
+
+struct Result {
+  std::vector<double> losses;  ///< mean, a step each
+  std::vector<double> norms;
+  Values parameters;
+};
+
+/// All ranks of `job`; each calls `body` with its engine, initialised. What a rank throws is rethrown.
+void run_ranks(const Job& job, const std::function<void(runtime::PipelineEngine&, transport::World&)>& body);
+/// The micro-batches of a step of a replica.
+std::vector<HostBatch> batches_of(const Job& job, int step, int replica);
+/// Trains `job.steps` steps. Fails the test where two ranks disagree about a loss, a norm, or a parameter
+/// that both hold.
+Result train(const Job& job);
+/// The same on one rank, micro-batch after micro-batch, without any schedule. One replica.
+Result train_locally(const Job& job);
+/// Fails with what differs in any bit.
+void expect_same(const Result& a, const Result& b);
+
+}  // namespace penstock::testing
