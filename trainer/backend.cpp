@@ -15,18 +15,20 @@ Backend make_backend(const Job& job, int rank) {
   return backend;
 }
 
-model::RankConfig whole_model_config(const Job& job, int64_t micro_batches) {
-  const RecomputeMode mode = job.recompute.stages.empty() ? job.recompute.mode : job.recompute.stages.front();
-  model::RankConfig config;
-  config.model = job.model;
-  config.compute = model::compute_dtype(job.precision.compute);
-  config.micro_batch = job.batch.micro;
-  config.micro_batches = micro_batches;
-  config.document_mask = job.data.document_mask;
-  config.seed = job.run.seed;
-  config.optimizer = job.optimizer;
-  config.stages = {model::whole_model(job.model, mode)};
-  return config;
+runtime::PipelineRequest pipeline_request(const Job& job, bool logits) {
+  runtime::PipelineRequest request;
+  request.parallel = job.parallel;
+  request.common.model = job.model;
+  request.common.compute = model::compute_dtype(job.precision.compute);
+  request.common.micro_batch = job.batch.micro;
+  request.common.micro_batches = job.micro_batches();
+  request.common.document_mask = job.data.document_mask;
+  request.common.seed = job.run.seed;
+  request.common.optimizer = job.optimizer;
+  request.recompute = job.recompute;
+  request.gradient_wire = model::compute_dtype(job.precision.gradient_reduce);
+  request.logits = logits;
+  return request;
 }
 
 }  // namespace penstock

@@ -4,7 +4,7 @@
 
 #include "kernels/device/device.h"
 #include "kernels/math/math.h"
-#include "model/rank_config.h"
+#include "parallel/runtime/pipeline_plan.h"
 #include "trainer/job/job.h"
 
 namespace penstock {
@@ -18,8 +18,7 @@ struct Backend {
 /// The backend of one rank. DeviceError with the reason if this machine or build does not have it.
 Backend make_backend(const Job& job, int rank);
 
-/// The whole model on one rank, as the job says: what `train` runs and `plan` counts. `micro_batches`: the
-/// most of one step or evaluation.
-model::RankConfig whole_model_config(const Job& job, int64_t micro_batches);
+/// What the job asks of the pipeline: what `train` runs and `plan` counts. `logits`: it will generate.
+runtime::PipelineRequest pipeline_request(const Job& job, bool logits = false);
 
 }  // namespace penstock

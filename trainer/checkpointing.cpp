@@ -1,6 +1,8 @@
 #include "trainer/checkpointing.h"
 
+#include <array>
 #include <chrono>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -10,25 +12,44 @@
 #include "trainer/version/version.h"
 
 namespace penstock {
+namespace {
 
-Checkpointing::Checkpointing(const Job& job, const RunFolder& folder, uint64_t attempt,
-                             std::string data_fingerprint, runtime::LocalEngine& engine,
-                             SpikeDetector& spikes, RunReports& reports)
-    : job_(job),
-      folder_(folder.checkpoints().string()),
+// Calls act(); the text of its SaveError, or nothing.
+template <class Act>
+std::string attempt_to(Act&& act) {
+  try {
+    act();
+    return {};
+  } catch (const checkpoint::SaveError& error) {
+    return error.what();
+  }
+}
+
+}  // namespace
+
+Checkpointing::Checkpointing(const RankContext& context, const RunPaths& paths, uint64_t attempt,
+                             std::string data_fingerprint, SpikeDetector& spikes)
+    : context_(context),
+      folder_(paths.checkpoints().string()),
       data_fingerprint_(std::move(data_fingerprint)),
-      engine_(engine),
       spikes_(spikes),
-      reports_(reports),
       writer_(folder_, attempt) {
-  checkpoint::check_space(folder_, checkpoint::shard_bytes(model_sources(engine.rank().parameters())));
+  std::array<int64_t, 1> bytes{static_cast<int64_t>(checkpoint::shard_bytes(sources()))};
+  context_.world.all_reduce(bytes, transport::Reduction::sum);
+  if (context_.leads()) checkpoint::check_space(folder_, static_cast<uint64_t>(bytes[0]));
+}
+
+std::vector<checkpoint::Source> Checkpointing::sources() const {
+  // Replicas hold the same bits; the first one's are saved.
+  if (context_.engine.place().replica != 0) return {};
+  return model_sources(context_.engine.rank().parameters());
 }
 
 void Checkpointing::wish(const StepSummary& result, Decision& wishes) {
-  const int64_t every = job_.checkpoint.every_steps;
+  const int64_t every = context_.job.checkpoint.every_steps;
   wishes.save |= wishes.finished || (every > 0 && result.step % every == 0);
   // The last save failed and the job wants to know: leave now rather than train on without a net.
-  if (!failure_.empty() && job_.checkpoint.on_save_error == OnSaveError::stop) {
+  if (!failure_.empty() && context_.job.checkpoint.on_save_error == OnSaveError::stop) {
     wishes.stop = true;
     wishes.code = ExitCode::storage;
     wishes.reason = failure_;
@@ -41,35 +62,77 @@ void Checkpointing::act(const StepSummary& result, const Decision& decision) {
 
 void Checkpointing::save(int64_t step) {
   const auto start = std::chrono::steady_clock::now();
-  try {
-    engine_.stream().synchronize();
-    checkpoint::Manifest manifest;
-    manifest.step = step;
-    manifest.samples = static_cast<uint64_t>(step) * static_cast<uint64_t>(job_.batch.global);
-    manifest.data_fingerprint = data_fingerprint_;
-    manifest.job = to_toml(job_);
-    manifest.program = fmt::format("penstock {} ({})", build_info().version, build_info().git_id);
-    manifest.state["spike_losses"] = spikes_.state();
-    writer_.begin(step);
-    const auto entry = writer_.write(step, 0, model_sources(engine_.rank().parameters()));
-    writer_.commit(manifest, {entry});
-    failure_.clear();
-    save_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    reports_.note(fmt::format("step {}: saved {}/step-{:08} ({:.1f} MiB in {:.2f} s)", step, folder_, step,
-                              static_cast<double>(entry.shard.bytes) / (1 << 20), save_seconds_));
-    reports_.event("save", step, {{"bytes", entry.shard.bytes}, {"seconds", save_seconds_}});
-    reports_.status().last_checkpoint = step;
-    reports_.publish();
-    for (const std::string& line :
-         writer_.prune(step, static_cast<int>(job_.checkpoint.keep_last), job_.checkpoint.keep_every_steps)) {
-      reports_.event("prune", step, {{"what", line}});
-    }
-  } catch (const checkpoint::SaveError& error) {
+  uint64_t bytes = 0;
+  failure_ = write_and_commit(step, bytes);
+  save_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  if (failure_.empty()) {
+    conclude(step, bytes);
+    return;
+  }
+  if (context_.leads()) {
     writer_.abandon(step);
-    failure_ =
-        fmt::format("step {}: saving failed: {}; the earlier checkpoints are whole", step, error.what());
-    reports_.warning(failure_);
-    reports_.event("save_failed", step, {{"reason", error.what()}});
+    context_.reports.warning(failure_);
+    context_.reports.event("save_failed", step, {{"reason", failure_}});
+  }
+}
+
+// Whatever fails on whichever rank, every rank learns why and nobody waits for the others: the answer is the
+// same on all.
+std::string Checkpointing::write_and_commit(int64_t step, uint64_t& bytes) {
+  transport::World& world = context_.world;
+  context_.engine.stream().synchronize();
+  std::string failure = attempt_to([&] {
+    if (context_.leads()) writer_.begin(step);
+  });
+  failure = world.broadcast(failure, 0);
+  std::string entry;
+  if (failure.empty()) {
+    const std::vector<checkpoint::Source> mine = sources();
+    failure = attempt_to([&] {
+      if (!mine.empty()) entry = checkpoint::to_text(writer_.write(step, world.rank(), mine));
+    });
+    // A rank's answer: "+" and its entry, or "-" and its failure.
+    const std::vector<std::string> answers = world.gather(failure.empty() ? "+" + entry : "-" + failure);
+    if (context_.leads()) {
+      std::vector<checkpoint::ShardEntry> entries;
+      for (const std::string& answer : answers) {
+        if (answer.front() == '-' && failure.empty()) failure = answer.substr(1);
+        if (answer.front() == '+' && answer.size() > 1) {
+          entries.push_back(checkpoint::shard_entry_from_text(std::string_view(answer).substr(1)));
+          bytes += entries.back().shard.bytes;
+        }
+      }
+      if (failure.empty()) failure = attempt_to([&] { writer_.commit(manifest(step), entries); });
+    }
+    failure = world.broadcast(failure, 0);
+  }
+  if (failure.empty()) return {};
+  return fmt::format("step {}: saving failed: {}; the earlier checkpoints are whole", step, failure);
+}
+
+checkpoint::Manifest Checkpointing::manifest(int64_t step) const {
+  checkpoint::Manifest manifest;
+  manifest.step = step;
+  manifest.samples = static_cast<uint64_t>(step) * static_cast<uint64_t>(context_.job.batch.global);
+  manifest.data_fingerprint = data_fingerprint_;
+  manifest.job = to_toml(context_.job);
+  manifest.program = fmt::format("penstock {} ({})", build_info().version, build_info().git_id);
+  manifest.state["spike_losses"] = spikes_.state();
+  return manifest;
+}
+
+void Checkpointing::conclude(int64_t step, uint64_t bytes) {
+  RunReports& reports = context_.reports;
+  reports.status().last_checkpoint = step;
+  if (!context_.leads()) return;
+  reports.note(fmt::format("step {}: saved {}/step-{:08} ({:.1f} MiB in {:.2f} s)", step, folder_, step,
+                           static_cast<double>(bytes) / (1 << 20), save_seconds_));
+  reports.event("save", step, {{"bytes", bytes}, {"seconds", save_seconds_}});
+  reports.publish();
+  const CheckpointSection& keep = context_.job.checkpoint;
+  for (const std::string& line :
+       writer_.prune(step, static_cast<int>(keep.keep_last), keep.keep_every_steps)) {
+    reports.event("prune", step, {{"what", line}});
   }
 }
 

@@ -1,14 +1,12 @@
 #pragma once
 
-#include <functional>
 #include <string>
+#include <vector>
 
-#include "parallel/runtime/local_engine.h"
 #include "trainer/checkpoint/checkpoint_writer.h"
-#include "trainer/job/job.h"
 #include "trainer/participant.h"
+#include "trainer/rank_context.h"
 #include "trainer/run_folder.h"
-#include "trainer/run_reports.h"
 #include "trainer/spike_detector.h"
 
 namespace penstock {
@@ -18,8 +16,9 @@ namespace penstock {
 /// the earlier checkpoints stay.
 class Checkpointing : public Participant {
  public:
-  Checkpointing(const Job& job, const RunFolder& folder, uint64_t attempt, std::string data_fingerprint,
-                runtime::LocalEngine& engine, SpikeDetector& spikes, RunReports& reports);
+  /// Collective. `data_fingerprint`: rank 0's. SaveError if the disk has no room for a checkpoint.
+  Checkpointing(const RankContext& context, const RunPaths& paths, uint64_t attempt,
+                std::string data_fingerprint, SpikeDetector& spikes);
 
   void wish(const StepSummary& result, Decision& wishes) override;
   void act(const StepSummary& result, const Decision& decision) override;
@@ -30,14 +29,16 @@ class Checkpointing : public Participant {
   const std::string& failure() const { return failure_; }
 
  private:
+  std::vector<checkpoint::Source> sources() const;
   void save(int64_t step);
+  std::string write_and_commit(int64_t step, uint64_t& bytes);
+  checkpoint::Manifest manifest(int64_t step) const;
+  void conclude(int64_t step, uint64_t bytes);
 
-  const Job& job_;
+  RankContext context_;
   std::string folder_;
   std::string data_fingerprint_;
-  runtime::LocalEngine& engine_;
   SpikeDetector& spikes_;
-  RunReports& reports_;
   checkpoint::CheckpointWriter writer_;
   double save_seconds_ = 0;
   std::string failure_;

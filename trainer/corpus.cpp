@@ -1,6 +1,7 @@
 #include "trainer/corpus.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include <fmt/format.h>
 
@@ -40,7 +41,8 @@ std::shared_ptr<const data::Tokenizer> Corpus::open_tokenizer(Job& job) {
   return tokenizer;
 }
 
-Corpus::Corpus(const Job& job) : document_mask_(job.data.document_mask) {
+Corpus::Corpus(const Job& job, bool opens_files) : document_mask_(job.data.document_mask) {
+  if (!opens_files) return;
   data::SamplerOptions train = options_of(job);
   const bool weighted = std::any_of(job.data.train.begin(), job.data.train.end(),
                                     [](const DataSource& source) { return source.weight != 1.0; });
@@ -56,7 +58,7 @@ Corpus::Corpus(const Job& job) : document_mask_(job.data.document_mask) {
   }
 }
 
-void Corpus::read(const data::Sampler& sampler, uint64_t first, HostMicroBatch& batch) {
+void Corpus::read(const data::Sampler* sampler, uint64_t first, HostMicroBatch& batch) {
   const size_t length = batch.tokens.size() / batch.samples.size();
   for (size_t row = 0; row < batch.samples.size(); ++row) {
     const auto part = [&](std::vector<int32_t>& values) {
@@ -64,8 +66,12 @@ void Corpus::read(const data::Sampler& sampler, uint64_t first, HostMicroBatch& 
     };
     const data::SampleBuffers buffers{part(batch.tokens), part(batch.targets), part(batch.positions),
                                       part(batch.starts)};
-    const size_t documents = sampler.read(first + row, buffers);
     batch.samples[row] = static_cast<int64_t>(first + row);
+    if (sampler == nullptr) {
+      std::iota(buffers.positions.begin(), buffers.positions.end(), 0);
+      continue;
+    }
+    const size_t documents = sampler->read(first + row, buffers);
     if (document_mask_) {
       // The list is a prefix of the very buffer that takes the answer, so it is set aside first.
       document_starts_.assign(buffers.document_starts.begin(),

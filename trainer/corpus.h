@@ -33,18 +33,21 @@ class Corpus {
   static std::shared_ptr<const data::Tokenizer> open_tokenizer(Job& job);
 
   /// Opens the token files. `job` is resolved: its vocab_size is known. Throws data::DataError.
-  explicit Corpus(const Job& job);
+  /// `opens_files` is false on ranks that need neither tokens nor targets: they fill in positions and sample
+  /// ids, which follow from the sample's number.
+  explicit Corpus(const Job& job, bool opens_files = true);
 
-  const data::Sampler& train() const { return *train_; }
+  /// XXH3 over what decides the samples; empty without files.
+  std::string fingerprint() const { return train_ ? train_->fingerprint() : std::string(); }
   /// Null where the job has no validation file.
   const data::Sampler* validation() const { return validation_.get(); }
 
   /// Fills `batch` with training samples first … first + B − 1.
-  void read_train(uint64_t first, HostMicroBatch& batch) { read(*train_, first, batch); }
-  void read_validation(uint64_t first, HostMicroBatch& batch) { read(*validation_, first, batch); }
+  void read_train(uint64_t first, HostMicroBatch& batch) { read(train_.get(), first, batch); }
+  void read_validation(uint64_t first, HostMicroBatch& batch) { read(validation_.get(), first, batch); }
 
  private:
-  void read(const data::Sampler& sampler, uint64_t first, HostMicroBatch& batch);
+  void read(const data::Sampler* sampler, uint64_t first, HostMicroBatch& batch);
 
   bool document_mask_;
   std::vector<int32_t> document_starts_;  // of one sequence

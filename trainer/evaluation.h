@@ -2,7 +2,8 @@
 
 #include <cstdint>
 
-#include "parallel/runtime/local_engine.h"
+#include "kernels/transport/world.h"
+#include "parallel/runtime/pipeline_engine.h"
 #include "trainer/step_batches.h"
 
 namespace penstock {
@@ -15,9 +16,11 @@ struct EvaluationResult {
   double seconds = 0;
 };
 
-/// Evaluates validation samples 0 … `samples` − 1, at most all of the file, in whole micro-batches: the same
-/// samples every time. Leaves early, with what it has, once a signal asks the run to stop. UsageError without
-/// validation data; DataError if the file has not one micro-batch.
-EvaluationResult evaluate(runtime::LocalEngine& engine, Corpus& corpus, const Job& job, int64_t samples);
+/// Evaluates validation samples 0 … `samples` − 1, at most all of the file, in whole micro-batches on every
+/// replica: the same samples every time. Collective; the result is the same on every rank. Leaves early, with
+/// what it has, once a signal asks the run to stop. UsageError without validation data; DataError if the file
+/// has not one micro-batch a replica.
+EvaluationResult evaluate(runtime::PipelineEngine& engine, transport::World& world, Corpus& corpus,
+                          const Job& job, int64_t samples);
 
 }  // namespace penstock

@@ -1,6 +1,7 @@
 #include "trainer/inference.h"
 
 #include <filesystem>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -27,18 +28,22 @@ checkpoint::Checkpoint open_checkpoint(const Job& job, const std::string& path) 
 
 }  // namespace
 
-Inference open_inference(Job job, const std::string& path, int64_t micro_batches) {
+Inference open_inference(Job job, const std::string& path, transport::World& world, bool logits) {
   Inference inference;
   inference.tokenizer = Corpus::open_tokenizer(job);
   inference.job = std::move(job);
-  const checkpoint::Checkpoint checkpoint = open_checkpoint(inference.job, path);
-  inference.backend = make_backend(inference.job, 0);
-  inference.engine = std::make_unique<runtime::LocalEngine>(*inference.backend.device, inference.backend.math,
-                                                            whole_model_config(inference.job, micro_batches));
+  // Rank 0 reads every byte and says which checkpoint it is; the others open that one.
+  std::optional<checkpoint::Checkpoint> checkpoint;
+  if (world.rank() == 0) checkpoint = open_checkpoint(inference.job, path);
+  inference.checkpoint = world.broadcast(checkpoint ? checkpoint->path() : std::string(), 0);
+  if (!checkpoint) checkpoint = checkpoint::Checkpoint::open(inference.checkpoint, checkpoint::Depth::quick);
+  inference.step = checkpoint->manifest().step;
+  inference.backend = make_backend(inference.job, world.rank());
+  inference.engine = std::make_unique<runtime::PipelineEngine>(
+      *inference.backend.device, inference.backend.math, world,
+      runtime::plan_pipeline(pipeline_request(inference.job, logits)));
   inference.engine->rank().initialise(inference.engine->stream());  // constants, such as the rotary table
-  load_model(checkpoint, inference.engine->rank(), inference.engine->stream());
-  inference.step = checkpoint.manifest().step;
-  inference.checkpoint = checkpoint.path();
+  load_model(*checkpoint, inference.engine->rank(), inference.engine->stream());
   return inference;
 }
 

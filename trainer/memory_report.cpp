@@ -1,6 +1,9 @@
 #include "trainer/memory_report.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "model/call_sites.h"
 #include "model/flops.h"
@@ -22,13 +25,51 @@ size_t host_batch_bytes(const Job& job) {
   return 2 * micro_batches * (4 * tokens * sizeof(int32_t) + sequences * sizeof(int64_t));
 }
 
+std::string unit_range(const ModelSection& model, int begin, int end) {
+  const std::string first = model::name_of(model::unit_at(model, begin));
+  return end - begin == 1 ? first : first + " to " + model::name_of(model::unit_at(model, end - 1));
+}
+
+size_t largest_device(const MemoryReport& report) {
+  size_t most = 0;
+  for (const RankMemory& rank : report.ranks) most = std::max(most, rank.device.bytes());
+  return most;
+}
+
+nlohmann::ordered_json to_json(const MemoryReport& report, const RankMemory& rank) {
+  nlohmann::ordered_json arenas;
+  for (int index = 0; index < arena_tag_count; ++index) {
+    const auto tag = static_cast<ArenaTag>(index);
+    nlohmann::ordered_json pieces = nlohmann::ordered_json::object();
+    for (const model::PlannedAllocation& piece : rank.device.allocations) {
+      if (piece.tag == tag) pieces[piece.name] = piece.bytes;
+    }
+    arenas[std::string(name_of(tag))] = {{"bytes", rank.device.bytes(tag)}, {"allocations", pieces}};
+  }
+  return {{"stages", rank.units},
+          {"device_bytes", rank.device.bytes()},
+          {"host_batches_bytes", report.host_batches},
+          {"outside_bytes", report.outside},
+          {"total_bytes", rank.device.bytes() + report.host_batches + report.outside},
+          {"arenas", arenas}};
+}
+
 }  // namespace
 
-MemoryReport memory_report(const Job& job, Backend& backend) {
-  const model::RankConfig config = whole_model_config(job, job.micro_batches());
-  model::check(config);
+MemoryReport memory_report(const Job& job, Backend& backend, const runtime::PipelinePlan& plan) {
   MemoryReport report;
-  report.device = model::plan_memory(config, model::make_call_sites(backend.math, config));
+  for (const model::RankConfig& config : plan.ranks) {
+    model::check(config);
+    RankMemory rank;
+    rank.device = model::plan_memory(config, model::make_call_sites(backend.math, config));
+    for (const model::StageConfig& stage : config.stages) {
+      rank.units.push_back(unit_range(job.model, stage.begin, stage.end));
+    }
+    report.ranks.push_back(std::move(rank));
+  }
+  report.replicas = job.parallel.data;
+  report.schedule = job.parallel.schedule;
+  report.micro_batches = job.micro_batches();
   report.host_batches = host_batch_bytes(job);
   report.outside = process_memory().resident;
   report.parameters = model::parameter_count(job.model);
@@ -40,56 +81,60 @@ MemoryReport memory_report(const Job& job, Backend& backend) {
 void check_memory_limit(const MemoryReport& report, const Job& job) {
   if (job.parallel.memory_limit_gib <= 0)
     return;  // automatic: the arenas refuse what the machine does not have
-  const double needed = static_cast<double>(report.total()) / (1 << 30);
-  if (needed <= job.parallel.memory_limit_gib) return;
-  throw MemoryLimitError(
-      fmt::format("the run needs {:.3f} GiB ({} bytes), but parallel.memory_limit_gib is {:g}; lower "
-                  "batch.micro, set recompute.mode, or raise the limit (`penstock plan` shows every "
-                  "piece)",
-                  needed, report.total(), job.parallel.memory_limit_gib));
+  for (size_t rank = 0; rank < report.ranks.size(); ++rank) {
+    const double needed = static_cast<double>(report.total(rank)) / (1 << 30);
+    if (needed <= job.parallel.memory_limit_gib) continue;
+    throw MemoryLimitError(
+        fmt::format("pipeline rank {} needs {:.3f} GiB ({} bytes), but parallel.memory_limit_gib is "
+                    "{:g}; lower batch.micro, set recompute.mode, or raise the limit (`penstock plan` "
+                    "shows every piece)",
+                    rank, needed, report.total(rank), job.parallel.memory_limit_gib));
+  }
 }
 
 nlohmann::ordered_json to_json(const MemoryReport& report) {
-  nlohmann::ordered_json arenas;
-  for (int index = 0; index < arena_tag_count; ++index) {
-    const auto tag = static_cast<ArenaTag>(index);
-    nlohmann::ordered_json pieces = nlohmann::ordered_json::object();
-    for (const model::PlannedAllocation& piece : report.device.allocations) {
-      if (piece.tag == tag) pieces[piece.name] = piece.bytes;
-    }
-    arenas[std::string(name_of(tag))] = {{"bytes", report.device.bytes(tag)}, {"allocations", pieces}};
-  }
+  nlohmann::ordered_json ranks = nlohmann::ordered_json::array();
+  for (const RankMemory& rank : report.ranks) ranks.push_back(to_json(report, rank));
   return {{"schema", 1},
-          {"ranks", 1},
+          {"pipeline", report.ranks.size()},
+          {"data", report.replicas},
+          {"schedule", report.schedule},
+          {"micro_batches", report.micro_batches},
           {"parameters", report.parameters},
           {"flops_per_token", report.flops_per_token},
           {"tokens_per_step", report.tokens_per_step},
-          {"memory",
-           {{"device_bytes", report.device.bytes()},
-            {"arenas", arenas},
-            {"host_batches_bytes", report.host_batches},
-            {"outside_bytes", report.outside},
-            {"total_bytes", report.total()}}}};
+          {"ranks", ranks}};
 }
 
 std::string table(const MemoryReport& report) {
-  std::string text =
-      fmt::format("{} parameters, {} tokens a step, {:.4g} FLOP a token\n\n           bytes  what\n",
-                  report.parameters, report.tokens_per_step, report.flops_per_token);
-  text += report.device.table();
-  text += fmt::format("{:>16} host batches\n", report.host_batches);
-  text += fmt::format(
-      "{:>16} outside the accounts: program, libraries, mapped token files (measured in this process)\n",
-      report.outside);
-  text += fmt::format("{:>16} in all ({:.1f} MiB)\n", report.total(), mebibytes(report.total()));
+  std::string text = fmt::format(
+      "{} parameters, {} tokens a step, {:.4g} FLOP a token\n{} pipeline ranks, {} replicas, schedule {}, {} "
+      "micro-batches\n",
+      report.parameters, report.tokens_per_step, report.flops_per_token, report.ranks.size(), report.replicas,
+      report.schedule, report.micro_batches);
+  for (size_t index = 0; index < report.ranks.size(); ++index) {
+    const RankMemory& rank = report.ranks[index];
+    text += fmt::format("\nrank {}: {}\n           bytes  what\n{}", index, fmt::join(rank.units, "; "),
+                        rank.device.table());
+    text += fmt::format("{:>16} host batches\n", report.host_batches);
+    text += fmt::format(
+        "{:>16} outside the accounts: program, libraries, mapped files (measured in this process)\n",
+        report.outside);
+    text += fmt::format("{:>16} in all ({:.1f} MiB)\n", report.total(index), mebibytes(report.total(index)));
+  }
   return text;
 }
 
 std::string summary(const MemoryReport& report, const Device& device, double matmul_roof) {
+  const auto ranks = static_cast<int64_t>(report.ranks.size()) * report.replicas;
   return fmt::format(
-      "{} parameters on {}; memory {:.1f} MiB planned, {:.1f} MiB outside; large products {:.1f} GFLOP/s",
-      report.parameters, device.description(), mebibytes(report.device.bytes() + report.host_batches),
-      mebibytes(report.outside), matmul_roof / 1e9);
+      "{} parameters on {}{}; memory {:.1f} MiB planned{}, {:.1f} MiB outside; large products {:.1f} GFLOP/s",
+      report.parameters,
+      ranks == 1 ? std::string()
+                 : fmt::format("{} pipeline ranks x {} replicas ({}), each ", report.ranks.size(),
+                               report.replicas, report.schedule),
+      device.description(), mebibytes(largest_device(report) + report.host_batches),
+      ranks == 1 ? "" : " on the fullest rank", mebibytes(report.outside), matmul_roof / 1e9);
 }
 
 }  // namespace penstock

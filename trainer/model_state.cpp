@@ -8,11 +8,12 @@
 namespace penstock {
 namespace {
 
-// Calls visit(name, tensor) for everything of the parameters that a checkpoint holds.
+// Calls visit(name, tensor) for every tensor of a checkpoint that this rank holds. A tied weight is the
+// embedding's to save, but a head on another rank has its own copy of it to load.
 template <class Visit>
-void for_each_tensor(const model::ParameterStore& parameters, Visit&& visit) {
+void for_each_tensor(const model::ParameterStore& parameters, bool copies, Visit&& visit) {
   for (const model::Parameter& parameter : parameters.parameters()) {
-    if (parameter.shared) continue;  // the embedding's entry holds it
+    if (parameter.shared || (parameter.spec.tied && !copies)) continue;
     visit(parameter.spec.name, parameter.master);
     visit(parameter.spec.name + ".moment1", parameter.moment1);
     visit(parameter.spec.name + ".moment2", parameter.moment2);
@@ -23,28 +24,30 @@ void for_each_tensor(const model::ParameterStore& parameters, Visit&& visit) {
 
 std::vector<checkpoint::Source> model_sources(const model::ParameterStore& parameters) {
   std::vector<checkpoint::Source> sources;
-  for_each_tensor(parameters, [&](const std::string& name, const Tensor& tensor) {
+  for_each_tensor(parameters, false, [&](const std::string& name, const Tensor& tensor) {
     sources.push_back(checkpoint::whole(name, tensor));
   });
   return sources;
 }
 
-std::vector<checkpoint::TensorDescription> model_tensors(const model::ParameterStore& parameters) {
+std::vector<checkpoint::TensorDescription> model_tensors(const ModelSection& model) {
   std::vector<checkpoint::TensorDescription> tensors;
-  for_each_tensor(parameters, [&](const std::string& name, const Tensor& tensor) {
-    tensors.push_back({name, tensor.dtype, tensor.shape});
-  });
+  for (const model::ParameterSpec& spec : model::model_parameters(model)) {
+    for (const char* ending : {"", ".moment1", ".moment2"}) {
+      tensors.push_back({spec.name + ending, DType::fp32, spec.shape});
+    }
+  }
   return tensors;
 }
 
 void load_model(const checkpoint::Checkpoint& checkpoint, model::RankModel& rank, Stream& stream) {
-  const auto differences = checkpoint.differences(model_tensors(rank.parameters()));
+  const auto differences = checkpoint.differences(model_tensors(rank.config().model));
   if (!differences.empty()) {
     throw checkpoint::CheckpointError(fmt::format("{} is a checkpoint of another model:\n  {}",
                                                   checkpoint.path(), fmt::join(differences, "\n  ")));
   }
   stream.synchronize();
-  for_each_tensor(rank.parameters(), [&](const std::string& name, const Tensor& tensor) {
+  for_each_tensor(rank.parameters(), true, [&](const std::string& name, const Tensor& tensor) {
     checkpoint.read(name, tensor.dtype, 0, tensor.elements(), tensor.data);
   });
   rank.parameters().refresh_compute(stream, rank.math());

@@ -13,8 +13,8 @@ namespace penstock {
 /// The sources point into the model's memory.
 std::vector<checkpoint::Source> model_sources(const model::ParameterStore& parameters);
 
-/// The tensors that a checkpoint of this model must hold.
-std::vector<checkpoint::TensorDescription> model_tensors(const model::ParameterStore& parameters);
+/// The tensors that a checkpoint of this model must hold, over all ranks.
+std::vector<checkpoint::TensorDescription> model_tensors(const ModelSection& model);
 
 /// Copies a checkpoint's tensors into the model and renews the compute copies. Waits. CheckpointError listing
 /// every tensor that is missing, too many, or of another shape.

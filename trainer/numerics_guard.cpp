@@ -6,45 +6,42 @@
 
 namespace penstock {
 
-NumericsGuard::NumericsGuard(const Job& job, runtime::LocalEngine& engine, StepBatches& batches,
-                             RunReports& reports)
-    : job_(job),
-      engine_(engine),
+NumericsGuard::NumericsGuard(const RankContext& context, StepBatches& batches)
+    : context_(context),
       batches_(batches),
-      reports_(reports),
-      spikes_(job.numerics.spike_z, job.numerics.spike_window) {}
+      spikes_(context.job.numerics.spike_z, context.job.numerics.spike_window) {}
 
 void NumericsGuard::wish(const StepSummary& result, Decision& wishes) {
   if (!std::isfinite(result.loss) || !result.applied) {
     judge_nonfinite(result, wishes);
-  } else if (job_.numerics.on_spike != NumericsPolicy::ignore) {
+  } else if (context_.job.numerics.on_spike != NumericsPolicy::ignore) {
     judge_spike(result, wishes);
   }
 }
 
 void NumericsGuard::judge_nonfinite(const StepSummary& result, Decision& wishes) {
   const int64_t step = result.step - 1;
-  const auto finding = engine_.find_nonfinite(batches_.of(step).bands());
+  const auto finding = context_.engine.find_nonfinite(batches_.of(step).bands());
   std::string where =
       "running the step again showed no such value in any unit: memory or hardware may be at fault";
   nlohmann::json details{{"loss", std::isfinite(result.loss)},
                          {"gradient_norm", std::isfinite(result.gradient_norm)}};
   if (finding) {
     const int64_t first =
-        step * job_.batch.global + static_cast<int64_t>(finding->micro_batch) * job_.batch.micro;
+        batches_.first_sample(step, finding->replica, static_cast<int64_t>(finding->micro_batch));
     where = fmt::format("first in unit {}, {} ({} values), micro-batch {} (samples {} to {})",
                         finding->where.unit_name, finding->where.what, finding->where.count,
-                        finding->micro_batch, first, first + job_.batch.micro - 1);
+                        finding->micro_batch, first, first + context_.job.batch.micro - 1);
     details["unit"] = finding->where.unit_name;
     details["what"] = finding->where.what;
     details["micro_batch"] = finding->micro_batch;
   }
-  const bool stops = job_.numerics.on_nonfinite != NumericsPolicy::skip;
+  const bool stops = context_.job.numerics.on_nonfinite != NumericsPolicy::skip;
   const std::string text =
       fmt::format("step {}: NaN or infinity (loss {}, gradient norm {}); {}; no weight was changed",
                   result.step, result.loss, result.gradient_norm, where);
-  reports_.warning(text);
-  reports_.event("nonfinite", result.step, details);
+  context_.reports.warning(text);
+  context_.reports.event("nonfinite", result.step, details);
   if (!stops) return;
   wishes.stop = true;
   wishes.code = ExitCode::numerics;
@@ -57,9 +54,9 @@ void NumericsGuard::judge_spike(const StepSummary& result, Decision& wishes) {
   const std::string text =
       fmt::format("step {}: loss {:.4f} lies {:.1f} standard deviations above the recent ones", result.step,
                   result.loss, *distance);
-  reports_.warning(text);
-  reports_.event("spike", result.step, {{"loss", result.loss}, {"z", *distance}});
-  if (job_.numerics.on_spike != NumericsPolicy::stop) return;
+  context_.reports.warning(text);
+  context_.reports.event("spike", result.step, {{"loss", result.loss}, {"z", *distance}});
+  if (context_.job.numerics.on_spike != NumericsPolicy::stop) return;
   wishes.stop = true;
   wishes.save = true;
   wishes.code = ExitCode::numerics;

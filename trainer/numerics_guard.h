@@ -1,8 +1,7 @@
 #pragma once
 
-#include "parallel/runtime/local_engine.h"
 #include "trainer/participant.h"
-#include "trainer/run_reports.h"
+#include "trainer/rank_context.h"
 #include "trainer/spike_detector.h"
 #include "trainer/step_batches.h"
 
@@ -13,7 +12,7 @@ namespace penstock {
 /// says. A loss far above the recent ones is reported or stops the run.
 class NumericsGuard : public Participant {
  public:
-  NumericsGuard(const Job& job, runtime::LocalEngine& engine, StepBatches& batches, RunReports& reports);
+  NumericsGuard(const RankContext& context, StepBatches& batches);
   void wish(const StepSummary& result, Decision& wishes) override;
   SpikeDetector& spikes() { return spikes_; }
 
@@ -21,10 +20,8 @@ class NumericsGuard : public Participant {
   void judge_nonfinite(const StepSummary& result, Decision& wishes);
   void judge_spike(const StepSummary& result, Decision& wishes);
 
-  const Job& job_;
-  runtime::LocalEngine& engine_;
+  RankContext context_;
   StepBatches& batches_;
-  RunReports& reports_;
   SpikeDetector spikes_;
 };
 

@@ -36,10 +36,10 @@ Checkpoint open_at(const std::string& path) {
 
 }  // namespace
 
-ResumePoint find_resume_point(const Job& job, const RunFolder& folder, const std::string& data_fingerprint,
+ResumePoint find_resume_point(const Job& job, const RunPaths& paths, const std::string& data_fingerprint,
                               bool accept_changes) {
   ResumePoint point;
-  const std::string checkpoints = folder.checkpoints().string();
+  const std::string checkpoints = paths.checkpoints().string();
   const std::string& wish = job.run.resume;
   if (wish == "never") {
     const auto there = checkpoint::list(checkpoints, Depth::quick);
@@ -69,6 +69,14 @@ ResumePoint find_resume_point(const Job& job, const RunFolder& folder, const std
                     point.checkpoint->path(), changes));
   }
   if (!changes.empty()) point.notes.push_back("accepted changes:\n" + changes);
+  return point;
+}
+
+ResumePoint share_resume_point(transport::World& world, ResumePoint point) {
+  const std::string path = world.broadcast(point.checkpoint ? point.checkpoint->path() : std::string(), 0);
+  if (world.rank() == 0 || path.empty()) return point;
+  point.checkpoint = Checkpoint::open(path, Depth::quick);  // rank 0 has read every byte
+  point.step = point.checkpoint->manifest().step;
   return point;
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/transport/world.h"
 #include "trainer/checkpoint/checkpoint_reader.h"
 #include "trainer/job/job.h"
 #include "trainer/run_folder.h"
@@ -33,7 +34,10 @@ struct ResumePoint {
 /// Every byte of it is verified. A job that differs from the stored one in more than steps, log, evaluation,
 /// checkpoint, parallel or recompute, or that reads other data, is a ResumeError with the differences unless
 /// `accept_changes`.
-ResumePoint find_resume_point(const Job& job, const RunFolder& folder, const std::string& data_fingerprint,
+ResumePoint find_resume_point(const Job& job, const RunPaths& paths, const std::string& data_fingerprint,
                               bool accept_changes);
+
+/// The same point on every rank: rank 0's (ignored elsewhere) is opened by the others. Collective.
+ResumePoint share_resume_point(transport::World& world, ResumePoint point);
 
 }  // namespace penstock

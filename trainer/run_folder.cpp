@@ -31,8 +31,8 @@ void write_holder(int lock, const std::filesystem::path& path) {
 
 }  // namespace
 
-RunFolder::RunFolder(std::filesystem::path root) : root_(std::move(root)) {
-  for (const auto& folder : {root_, logs(), checkpoints(), control()}) {
+RunFolder::RunFolder(std::filesystem::path root) : RunPaths(std::move(root)) {
+  for (const auto& folder : {this->root(), logs(), checkpoints(), control()}) {
     std::error_code error;
     std::filesystem::create_directories(folder, error);
     if (error || !std::filesystem::is_directory(folder)) {
@@ -41,7 +41,7 @@ RunFolder::RunFolder(std::filesystem::path root) : root_(std::move(root)) {
                       error ? error.message() : std::string("a file of that name is there")));
     }
   }
-  const std::filesystem::path path = root_ / "lock";
+  const std::filesystem::path path = this->root() / "lock";
   lock_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   if (lock_ < 0) {
     throw RunFolderError(
@@ -60,7 +60,7 @@ RunFolder::RunFolder(std::filesystem::path root) : root_(std::move(root)) {
     throw RunFolderError(
         fmt::format("the run folder {} is in use by {}. Wait for it, stop it (touch {}), or give this "
                     "job another run.name",
-                    root_.string(), who, (control() / "stop").string()));
+                    this->root().string(), who, (control() / "stop").string()));
   }
   write_holder(lock_, path);
 }

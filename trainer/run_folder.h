@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 namespace penstock {
 
@@ -12,15 +13,10 @@ class RunFolderError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// `<run.folder>/<run.name>`: everything that a run writes lies in it. One job at a time may hold it.
-class RunFolder {
+/// What lies where in `<run.folder>/<run.name>`, in which everything stands that a run writes.
+class RunPaths {
  public:
-  /// Creates what is missing and takes the lock. RunFolderError naming the path and, if another job holds the
-  /// folder, its host, process and start time.
-  explicit RunFolder(std::filesystem::path root);
-  ~RunFolder();
-  RunFolder(const RunFolder&) = delete;
-  RunFolder& operator=(const RunFolder&) = delete;
+  explicit RunPaths(std::filesystem::path root) : root_(std::move(root)) {}
 
   const std::filesystem::path& root() const { return root_; }
   std::filesystem::path job() const { return root_ / "job.toml"; }
@@ -36,6 +32,19 @@ class RunFolder {
 
  private:
   std::filesystem::path root_;
+};
+
+/// The hold on a run folder: one job at a time may have it. Rank 0 takes it for all ranks.
+class RunFolder : public RunPaths {
+ public:
+  /// Creates what is missing and takes the lock. RunFolderError naming the path and, if another job holds
+  /// the folder, its host, process and start time.
+  explicit RunFolder(std::filesystem::path root);
+  ~RunFolder();
+  RunFolder(const RunFolder&) = delete;
+  RunFolder& operator=(const RunFolder&) = delete;
+
+ private:
   int lock_ = -1;
 };
 

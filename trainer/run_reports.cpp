@@ -18,51 +18,54 @@ report::ConsoleOptions console_options(const Job& job) {
 
 }  // namespace
 
-RunReports::RunReports(const RunFolder& folder, const Job& job, uint64_t attempt,
+RunReports::RunReports(const RunPaths& paths, const Job& job, int rank, uint64_t attempt,
                        std::optional<int64_t> resumed_step)
-    : log_(folder.logs().string(), 0),
-      console_(console_options(job)),
-      metrics_(folder.metrics().string(), static_cast<int64_t>(attempt),
-               [this](const auto& text) { warning(text); }),
-      events_(folder.events().string(), static_cast<int64_t>(attempt),
-              [this](const auto& text) { warning(text); }),
-      status_file_(folder.status().string(), [this](const auto& text) { warning(text); }) {
-  if (job.log.tensorboard) {
-    tensorboard_ = std::make_unique<report::TensorBoardWriter>(folder.tensorboard().string(), resumed_step,
-                                                               [this](const auto& text) { warning(text); });
-  }
+    : log_(paths.logs().string(), rank) {
   status_.attempt = static_cast<int64_t>(attempt);
   status_.total_steps = job.run.steps;
   status_.last_checkpoint = resumed_step;
   status_.step = resumed_step.value_or(0);
+  if (rank != 0) return;
+  const report::MessageSink sink = [this](const std::string& text) { warning(text); };
+  const auto number = static_cast<int64_t>(attempt);
+  leader_.reset(new Leader{report::StepConsole(console_options(job)),
+                           report::MetricsWriter(paths.metrics().string(), number, sink),
+                           report::EventWriter(paths.events().string(), number, sink), std::nullopt,
+                           report::StatusFile(paths.status().string(), sink)});
+  if (job.log.tensorboard) leader_->tensorboard.emplace(paths.tensorboard().string(), resumed_step, sink);
 }
 
 void RunReports::step(const report::StepMetrics& metrics) {
-  metrics_.write(metrics);
-  if (tensorboard_) tensorboard_->write(metrics);
-  console_.step(metrics);
+  if (!leader_) return;
+  leader_->metrics.write(metrics);
+  if (leader_->tensorboard) leader_->tensorboard->write(metrics);
+  leader_->console.step(metrics);
 }
 
 void RunReports::note(std::string_view text) {
-  console_.note(text);
+  if (leader_) leader_->console.note(text);
   log_.info(text);
 }
 
 void RunReports::warning(std::string_view text) {
-  console_.note(std::string("warning: ").append(text));
+  if (leader_) leader_->console.note(std::string("warning: ").append(text));
   log_.warning(text);
 }
 
 void RunReports::event(std::string_view name, int64_t step, const nlohmann::json& details) {
-  events_.write(name, step, details);
+  if (leader_) leader_->events.write(name, step, details);
 }
 
 void RunReports::scalar(std::string_view tag, double value, int64_t step) {
-  if (tensorboard_) tensorboard_->write(tag, value, step);
+  if (leader_ && leader_->tensorboard) leader_->tensorboard->write(tag, value, step);
 }
 
 void RunReports::publish() {
-  status_file_.update(status_);
+  if (leader_) leader_->status.update(status_);
+}
+
+void RunReports::finish_console() {
+  if (leader_) leader_->console.finish();
 }
 
 }  // namespace penstock

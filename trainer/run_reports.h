@@ -23,8 +23,10 @@ namespace penstock {
 /// TensorBoard, status.json. A report that cannot be written never stops the training.
 class RunReports {
  public:
-  /// `resumed_step`: the checkpoint's, where this attempt goes on from one.
-  RunReports(const RunFolder& folder, const Job& job, uint64_t attempt, std::optional<int64_t> resumed_step);
+  /// `resumed_step`: the checkpoint's, where this attempt goes on from one. Ranks other than 0 only write
+  /// their log.
+  RunReports(const RunPaths& paths, const Job& job, int rank, uint64_t attempt,
+             std::optional<int64_t> resumed_step);
 
   void step(const report::StepMetrics& metrics);
   /// A line for people: on the console and in the rank log.
@@ -38,15 +40,19 @@ class RunReports {
   void publish();
   report::Status& status() { return status_; }
   /// The console's last step line is shown and ended.
-  void finish_console() { console_.finish(); }
+  void finish_console();
 
  private:
+  // What rank 0 writes for all.
+  struct Leader {
+    report::StepConsole console;
+    report::MetricsWriter metrics;
+    report::EventWriter events;
+    std::optional<report::TensorBoardWriter> tensorboard;
+    report::StatusFile status;
+  };
   report::RankLog log_;
-  report::StepConsole console_;
-  report::MetricsWriter metrics_;
-  report::EventWriter events_;
-  std::unique_ptr<report::TensorBoardWriter> tensorboard_;
-  report::StatusFile status_file_;
+  std::unique_ptr<Leader> leader_;
   report::Status status_;
 };
 

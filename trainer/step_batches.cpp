@@ -28,19 +28,24 @@ int64_t BatchSet::target_tokens(size_t count) const {
   return tokens;
 }
 
-StepBatches::StepBatches(const Job& job, Corpus& corpus)
+StepBatches::StepBatches(const Job& job, Corpus& corpus, int replica)
     : corpus_(corpus),
       global_(job.batch.global),
       micro_(job.batch.micro),
+      replicas_(job.parallel.data),
+      replica_(replica),
       entries_{{{BatchSet(job, job.micro_batches())}, {BatchSet(job, job.micro_batches())}}} {}
+
+int64_t StepBatches::first_sample(int64_t step, int replica, int64_t micro_batch) const {
+  return step * global_ + replica * (global_ / replicas_) + micro_batch * micro_;
+}
 
 BatchSet& StepBatches::of(int64_t step) {
   Entry& entry = entries_[static_cast<size_t>(step % 2)];
   if (entry.step != step) {
-    uint64_t sample = static_cast<uint64_t>(step) * static_cast<uint64_t>(global_);
+    int64_t micro_batch = 0;
     for (HostMicroBatch& batch : entry.set.batches()) {
-      corpus_.read_train(sample, batch);
-      sample += static_cast<uint64_t>(micro_);
+      corpus_.read_train(static_cast<uint64_t>(first_sample(step, replica_, micro_batch++)), batch);
     }
     entry.step = step;
   }

@@ -11,7 +11,7 @@
 
 namespace penstock {
 
-/// The micro-batches of one step in host memory, with the views that the engine takes.
+/// Micro-batches in host memory, with the views that the engine takes.
 class BatchSet {
  public:
   BatchSet(const Job& job, int64_t micro_batches);
@@ -28,16 +28,19 @@ class BatchSet {
   std::vector<model::SideBand> bands_;
 };
 
-/// The training data of steps, read one step ahead of the device: step k takes samples k·global …
-/// (k+1)·global − 1, micro-batch m of them the m-th run of `micro`.
+/// One replica's training data, read one step ahead of the device. Step k of D replicas takes samples
+/// k·global … (k+1)·global − 1: replica d the d-th run of global/D of them, its micro-batch m the m-th run of
+/// `micro` in that.
 class StepBatches {
  public:
-  StepBatches(const Job& job, Corpus& corpus);
+  StepBatches(const Job& job, Corpus& corpus, int replica);
 
   /// The batches of `step`, read now unless prefetch() did; valid until the call after the next.
   BatchSet& of(int64_t step);
   /// Reads a step's batches while the device works on the one before.
   void prefetch(int64_t step) { of(step); }
+  /// The first sample of a replica's micro-batch.
+  int64_t first_sample(int64_t step, int replica, int64_t micro_batch) const;
 
  private:
   struct Entry {
@@ -47,6 +50,8 @@ class StepBatches {
   Corpus& corpus_;
   int64_t global_;
   int64_t micro_;
+  int64_t replicas_;
+  int replica_;
   std::array<Entry, 2> entries_;
 };
 

@@ -4,12 +4,13 @@
 
 namespace penstock {
 
-StopRequests::StopRequests(StopSwitch& stop, RunReports& reports, std::function<double()> save_seconds)
+StopRequests::StopRequests(StopSwitch* stop, RunReports& reports, std::function<double()> save_seconds)
     : stop_(stop), reports_(reports), save_seconds_(std::move(save_seconds)) {}
 
 void StopRequests::wish(const StepSummary& result, Decision& wishes) {
+  if (stop_ == nullptr) return;
   // One more step and a save, each with as much again in hand.
-  const Request request = stop_.poll(std::chrono::duration<double>(2 * (result.seconds + save_seconds_())));
+  const Request request = stop_->poll(std::chrono::duration<double>(2 * (result.seconds + save_seconds_())));
   if (request.reason.empty()) return;
   const bool stops = request.stop && !wishes.finished;
   reports_.note(fmt::format(

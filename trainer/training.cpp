@@ -1,13 +1,16 @@
 #include "trainer/training.h"
 
+#include <array>
 #include <chrono>
-#include <cmath>
+#include <memory>
+#include <optional>
+#include <string>
 
 #include <fmt/format.h>
 
 #include "data/file_writer.h"
 #include "model/learning_rate.h"
-#include "parallel/runtime/local_engine.h"
+#include "parallel/runtime/pipeline_engine.h"
 #include "trainer/backend.h"
 #include "trainer/checkpointing.h"
 #include "trainer/corpus.h"
@@ -15,6 +18,7 @@
 #include "trainer/memory_report.h"
 #include "trainer/model_state.h"
 #include "trainer/numerics_guard.h"
+#include "trainer/rank_context.h"
 #include "trainer/report/environment.h"
 #include "trainer/report/matmul_roof.h"
 #include "trainer/resume.h"
@@ -25,26 +29,26 @@
 #include "trainer/step_report.h"
 #include "trainer/stop_requests.h"
 #include "trainer/validation.h"
+#include "trainer/vote.h"
 
 namespace penstock {
 namespace {
 
-std::optional<std::chrono::seconds> wall_time(const Job& job) {
-  if (job.run.max_wall_time == 0) return std::nullopt;
-  return std::chrono::seconds(job.run.max_wall_time);
-}
-
 // One optimizer step; the next one's data is read while the device works.
-StepSummary train_step(const Job& job, runtime::LocalEngine& engine, StepBatches& batches, int64_t step) {
+StepSummary train_step(const RankContext& context, StepBatches& batches, int64_t step) {
+  const Job& job = context.job;
   const auto start = std::chrono::steady_clock::now();
-  const BatchSet& set = batches.of(step);
+  BatchSet& set = batches.of(step);
   StepSummary summary;
   summary.step = step + 1;
   summary.learning_rate = learning_rate(job.learning_rate, job.run.steps, summary.step);
-  summary.tokens = set.target_tokens(set.bands().size());
-  engine.start_step({static_cast<uint64_t>(step), summary.learning_rate, summary.tokens}, set.bands());
+  summary.tokens =
+      target_tokens_of_all(job, context.world, job.batch.global, set.target_tokens(set.bands().size()),
+                           context.engine.place().pipeline == 0);
+  context.engine.start_step({static_cast<uint64_t>(step), summary.learning_rate, summary.tokens},
+                            set.bands());
   if (summary.step < job.run.steps) batches.prefetch(step + 1);
-  const model::StepResult result = engine.finish_step();
+  const model::StepResult result = context.engine.finish_step();
   summary.loss = result.loss_sum / static_cast<double>(summary.tokens);
   summary.gradient_norm = result.gradient_norm;
   summary.applied = result.applied;
@@ -52,8 +56,9 @@ StepSummary train_step(const Job& job, runtime::LocalEngine& engine, StepBatches
   return summary;
 }
 
-ExitCode conclude(RunReports& reports, const Job& job, const Decision& decision,
-                  const std::string& save_failure) {
+ExitCode conclude(const RankContext& context, const Decision& decision, const std::string& save_failure) {
+  const Job& job = context.job;
+  RunReports& reports = context.reports;
   report::Status& status = reports.status();
   ExitCode code = ExitCode::finished;
   if (decision.stop && !(decision.finished && decision.code == ExitCode::stopped)) code = decision.code;
@@ -82,62 +87,93 @@ ExitCode conclude(RunReports& reports, const Job& job, const Decision& decision,
   return code;
 }
 
+// What rank 0 alone does before the others start: it holds the folder, counts the attempt, and chooses the
+// checkpoint.
+struct Opening {
+  std::unique_ptr<RunFolder> folder;
+  checkpoint::Claim claim;
+  ResumePoint point;
+  std::string fingerprint;
+};
+
+Opening open_run(const Job& job, const RunPaths& paths, const Corpus& corpus, transport::World& world,
+                 bool accept_changes) {
+  Opening opening;
+  if (world.rank() == 0) {
+    opening.folder = std::make_unique<RunFolder>(paths.root());
+    opening.claim = checkpoint::claim_attempt(paths.checkpoints().string());
+    opening.fingerprint = corpus.fingerprint();
+    opening.point = find_resume_point(job, paths, opening.fingerprint, accept_changes);
+  }
+  std::array<int64_t, 1> attempt{static_cast<int64_t>(opening.claim.attempt)};
+  world.all_reduce(attempt, transport::Reduction::maximum);
+  opening.claim.attempt = static_cast<uint64_t>(attempt[0]);
+  opening.point = share_resume_point(world, std::move(opening.point));
+  return opening;
+}
+
+ExitCode already_complete(const Job& job, const ResumePoint& point, RunReports& reports) {
+  reports.note(
+      fmt::format("already complete at step {} of {}; raise run.steps to go on", point.step, job.run.steps));
+  reports.status().state = report::Status::State::finished;
+  reports.status().exit_code = 0;
+  reports.publish();
+  return ExitCode::finished;
+}
+
 }  // namespace
 
-ExitCode train(Job job, const TrainOptions& options) {
-  const auto tokenizer = Corpus::open_tokenizer(job);
-  Corpus corpus(job);
-  const RunFolder folder(std::filesystem::path(job.run.folder) / job.run.name);
-  StopSwitch stop(folder.control(), wall_time(job));
-  const checkpoint::Claim claim = checkpoint::claim_attempt(folder.checkpoints().string());
-  const std::string fingerprint = corpus.train().fingerprint();
-  ResumePoint point = find_resume_point(job, folder, fingerprint, options.accept_changes);
+ExitCode train(Job job, const TrainOptions& options, transport::World& world, StopSwitch* stop) {
+  Corpus::open_tokenizer(job);
+  runtime::PipelinePlan plan = runtime::plan_pipeline(pipeline_request(job));
+  const runtime::Place place = plan.topology.place(world.rank());
+  Corpus corpus(job, needs_tokens(job, plan, place.pipeline));
+  const RunPaths paths(std::filesystem::path(job.run.folder) / job.run.name);
+  Opening opening = open_run(job, paths, corpus, world, options.accept_changes);
+  ResumePoint& point = opening.point;
   const bool resumed = point.checkpoint.has_value();
+  const bool leads = world.rank() == 0;
 
-  RunReports reports(folder, job, claim.attempt, resumed ? std::optional<int64_t>(point.step) : std::nullopt);
-  for (const std::string& note : claim.notes) reports.note(note);
+  RunReports reports(paths, job, world.rank(), opening.claim.attempt,
+                     resumed ? std::optional<int64_t>(point.step) : std::nullopt);
+  for (const std::string& note : opening.claim.notes) reports.note(note);
   for (const std::string& note : point.notes) reports.warning(note);
-  if (point.step >= job.run.steps) {
-    reports.note(fmt::format("already complete at step {} of {}; raise run.steps to go on", point.step,
-                             job.run.steps));
-    reports.status().state = report::Status::State::finished;
-    reports.status().exit_code = 0;
-    reports.publish();
-    return ExitCode::finished;
-  }
+  if (point.step >= job.run.steps) return already_complete(job, point, reports);
   reports.publish();
-  data::write_file(folder.job().string(), to_toml(job));
-  data::write_file(folder.environment().string(), report::environment_text(options.command_line));
 
-  Backend backend = make_backend(job, 0);
-  const model::RankConfig config = whole_model_config(job, job.micro_batches());
-  const double roof = measure_matmul_roof(*backend.device, backend.math, config.compute);
-  const MemoryReport memory = memory_report(job, backend);
+  Backend backend = make_backend(job, world.rank());
+  const MemoryReport memory = memory_report(job, backend, plan);
   check_memory_limit(memory, job);
-  runtime::LocalEngine engine(*backend.device, backend.math, config);
+  const double roof = measure_matmul_roof(*backend.device, backend.math, plan.ranks.front().compute);
+  if (leads) {
+    data::write_file(paths.job().string(), to_toml(job));
+    data::write_file(paths.environment().string(), report::environment_text(options.command_line));
+    data::write_file(paths.plan().string(), to_json(memory).dump(2) + "\n");
+    reports.note(summary(memory, *backend.device, roof));
+    if (resumed) reports.note(fmt::format("resuming from {}", point.checkpoint->path()));
+    reports.event("start", point.step,
+                  {{"resumed", resumed}, {"matmul_roof_flops", roof}, {"ranks", world.size()}});
+  }
+  runtime::PipelineEngine engine(*backend.device, backend.math, world, std::move(plan));
   engine.rank().initialise(engine.stream());
-  StepBatches batches(job, corpus);
-  NumericsGuard guard(job, engine, batches, reports);
+  const RankContext context{job, world, engine, corpus, reports};
+  StepBatches batches(job, corpus, place.replica);
+  NumericsGuard guard(context, batches);
   if (resumed) {
     load_model(*point.checkpoint, engine.rank(), engine.stream());
     guard.spikes().restore(point.checkpoint->manifest().state.at("spike_losses"));
+    point.checkpoint.reset();  // unmaps its files
   }
-  data::write_file(folder.plan().string(), to_json(memory).dump(2) + "\n");
-  reports.note(summary(memory, *backend.device, roof));
-  if (resumed) reports.note(fmt::format("resuming from {}", point.checkpoint->path()));
-  point.checkpoint.reset();  // unmaps its files
-  reports.event("start", point.step, {{"resumed", resumed}, {"matmul_roof_flops", roof}});
-
-  Checkpointing checkpointing(job, folder, claim.attempt, fingerprint, engine, guard.spikes(), reports);
+  Checkpointing checkpointing(context, paths, opening.claim.attempt, opening.fingerprint, guard.spikes());
   StopRequests requests(stop, reports, [&] { return checkpointing.save_seconds(); });
-  Validation validation(job, engine, corpus, reports);
-  StepReport step_report(job, roof, point.step, reports);
+  Validation validation(context);
+  StepReport step_report(job, roof * world.size(), point.step, reports);
   StepLoop loop;
-  loop.train_step = [&](int64_t step) { return train_step(job, engine, batches, step); };
-  loop.vote = [](const Decision& wishes) { return wishes; };  // one rank
+  loop.train_step = [&](int64_t step) { return train_step(context, batches, step); };
+  loop.vote = [&](const Decision& wishes) { return vote(world, wishes); };
   loop.participants = {&guard, &requests, &step_report, &validation, &checkpointing};
   const Decision decision = loop.run(point.step, job.run.steps);
-  return conclude(reports, job, decision, checkpointing.failure());
+  return conclude(context, decision, checkpointing.failure());
 }
 
 }  // namespace penstock

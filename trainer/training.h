@@ -3,8 +3,10 @@
 #include <string>
 #include <vector>
 
+#include "kernels/transport/world.h"
 #include "trainer/job/exit_code.h"
 #include "trainer/job/job.h"
+#include "trainer/stop_switch.h"
 
 namespace penstock {
 
@@ -14,8 +16,10 @@ struct TrainOptions {
   bool accept_changes = false;  ///< go on although the job differs from the checkpoint's
 };
 
-/// Trains one rank from the job's start, or from its newest checkpoint, until its end or until it is stopped.
-/// Throws the errors of its parts; what a stopped run tells its caller is the exit code.
-ExitCode train(Job job, const TrainOptions& options);
+/// One rank of a training: from the job's start, or from its newest checkpoint, until its end or until it is
+/// stopped. All ranks of the world call it with the same job, whose parallel.pipeline · parallel.data is the
+/// world's size. `stop`: null on ranks whose process has another rank that has it. Throws the errors of its
+/// parts; what a stopped run tells its caller is the exit code, the same on every rank.
+ExitCode train(Job job, const TrainOptions& options, transport::World& world, StopSwitch* stop);
 
 }  // namespace penstock

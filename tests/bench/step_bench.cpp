@@ -11,8 +11,9 @@
 
 #include <fmt/format.h>
 
+#include "kernels/transport/inproc/inproc_world.h"
 #include "model/flops.h"
-#include "parallel/runtime/local_engine.h"
+#include "parallel/runtime/pipeline_engine.h"
 #include "trainer/backend.h"
 #include "trainer/job/read_job.h"
 #include "trainer/process_memory.h"

@@ -1,18 +1,24 @@
 // Whole runs of a tiny model through the same function that `penstock train` calls.
 #include "trainer/training.h"
 
+#include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <numeric>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
 #include "data/token_writer.h"
+#include "kernels/transport/inproc/inproc_world.h"
+#include "parallel/planner/cut.h"
 #include "trainer/backend.h"
 #include "trainer/checkpoint/checkpoint_error.h"
 #include "trainer/checkpoint/checkpoint_reader.h"
@@ -21,6 +27,8 @@
 #include "trainer/job/read_job.h"
 #include "trainer/memory_report.h"
 #include "trainer/resume.h"
+#include "trainer/step_batches.h"
+#include "trainer/stop_switch.h"
 
 namespace penstock {
 namespace {
@@ -53,6 +61,22 @@ struct TrainingTest : testing::Test {
       writer.end_document();
     }
     writer.finish();
+  }
+
+  // Trains on as many ranks as the job says, as threads of this process.
+  static ExitCode train(const Job& job, const TrainOptions& options) {
+    ExitCode code = ExitCode::internal_error;
+    const auto ranks = static_cast<int>(job.parallel.pipeline * job.parallel.data);
+    transport::run_inproc(ranks, {}, [&](transport::World& world) {
+      const transport::AbortOnUnwind abort(world);
+      std::optional<StopSwitch> stop;
+      if (world.rank() == 0) {
+        stop.emplace(fs::path(job.run.folder) / job.run.name / "control", std::nullopt);
+      }
+      const ExitCode mine = penstock::train(job, options, world, stop ? &*stop : nullptr);
+      if (world.rank() == 0) code = mine;
+    });
+    return code;
   }
 
   Job job(const std::string& name, const std::vector<std::string>& overrides = {}) const {
@@ -243,25 +267,113 @@ TEST_F(TrainingTest, InfinityMayBeSkipped) {
 }
 
 TEST_F(TrainingTest, TheRunsAccountsEqualThePlan) {
-  const Job planned = job("run");
-  Backend backend = make_backend(planned, 0);
-  const auto expected = to_json(memory_report(planned, backend));
-  ASSERT_EQ(train(planned, {}), ExitCode::finished);
-  const auto written = nlohmann::ordered_json::parse(std::ifstream(run("run") / "plan.json"));
-  EXPECT_EQ(written["memory"]["arenas"], expected["memory"]["arenas"]);
-  EXPECT_EQ(written["parameters"], expected["parameters"]);
-  runtime::LocalEngine engine(*backend.device, backend.math,
-                              whole_model_config(planned, planned.micro_batches()));
-  size_t tags = 0;
-  for (int index = 0; index < arena_tag_count; ++index) {
-    const auto tag = static_cast<ArenaTag>(index);
-    const auto& row = expected["memory"]["arenas"][std::string(name_of(tag))];
-    if (row["bytes"] == 0) continue;
-    ++tags;
-    EXPECT_EQ(backend.device->arena(tag).used(), row["bytes"]) << name_of(tag);
-    EXPECT_EQ(backend.device->arena(tag).allocations().size(), row["allocations"].size()) << name_of(tag);
+  for (const std::vector<std::string>& ranks :
+       {std::vector<std::string>{}, {"parallel.pipeline=2", "parallel.schedule=zbv", "parallel.chunks=2"}}) {
+    const std::string name = fmt::format("run{}", ranks.size());
+    const Job planned = job(name, ranks);
+    Backend planning = make_backend(planned, 0);
+    const runtime::PipelinePlan plan = runtime::plan_pipeline(pipeline_request(planned));
+    const auto expected = to_json(memory_report(planned, planning, plan));
+    ASSERT_EQ(train(planned, {}), ExitCode::finished);
+    const auto written = nlohmann::ordered_json::parse(std::ifstream(run(name) / "plan.json"));
+    ASSERT_EQ(written["ranks"].size(), plan.ranks.size());
+    transport::run_inproc(static_cast<int>(plan.ranks.size()), {}, [&](transport::World& world) {
+      const transport::AbortOnUnwind abort(world);
+      const auto& row = expected["ranks"][static_cast<size_t>(world.rank())];
+      EXPECT_EQ(written["ranks"][static_cast<size_t>(world.rank())]["arenas"], row["arenas"]);
+      Backend backend = make_backend(planned, world.rank());
+      const runtime::PipelineEngine engine(*backend.device, backend.math, world, plan);
+      size_t bytes = 0;
+      for (int index = 0; index < arena_tag_count; ++index) {
+        const auto tag = static_cast<ArenaTag>(index);
+        const auto& arena = row["arenas"][std::string(name_of(tag))];
+        if (arena["bytes"] == 0) continue;
+        bytes += backend.device->arena(tag).used();
+        EXPECT_EQ(backend.device->arena(tag).used(), arena["bytes"]) << name_of(tag);
+        EXPECT_EQ(backend.device->arena(tag).allocations().size(), arena["allocations"].size())
+            << name_of(tag);
+      }
+      EXPECT_EQ(bytes, row["device_bytes"]);
+      EXPECT_GT(bytes, 100000u);
+    });
   }
-  EXPECT_EQ(tags, 5u) << "all but communication";
+}
+
+TEST_F(TrainingTest, PipelinesGiveTheBitsOfOneRank) {
+  ASSERT_EQ(train(job("one", {"batch.global=8"}), {}), ExitCode::finished);
+  const std::vector<std::vector<std::string>> pipelines{
+      {"parallel.pipeline=2"},
+      {"parallel.pipeline=3", "parallel.schedule=gpipe"},
+      {"parallel.pipeline=4", "parallel.schedule=zb-h1", "recompute.mode=selective"},
+      {"parallel.pipeline=2", "parallel.schedule=interleaved", "parallel.chunks=2"},
+      {"parallel.pipeline=2", "parallel.schedule=zbv", "parallel.chunks=2", "recompute.mode=full"}};
+  for (const auto& change : pipelines) {
+    std::vector<std::string> settings = change;
+    settings.push_back("batch.global=8");
+    const std::string name = fmt::format("{}", fmt::join(change, "+"));
+    ASSERT_EQ(train(job(name, settings), {}), ExitCode::finished) << name;
+    expect_equal(open("one", 6), open(name, 6));
+    for (size_t step = 0; step < 6; ++step) {
+      EXPECT_EQ(metrics(name)[step]["loss"], metrics("one")[step]["loss"]) << name << " step " << step;
+      EXPECT_EQ(metrics(name)[step]["grad_norm"], metrics("one")[step]["grad_norm"])
+          << name << " step " << step;
+    }
+  }
+}
+
+TEST_F(TrainingTest, ReplicasGiveTheSameBitsForEveryPipeline) {
+  ASSERT_EQ(train(job("flat", {"batch.global=8", "parallel.data=2"}), {}), ExitCode::finished);
+  ASSERT_EQ(train(job("deep", {"batch.global=8", "parallel.data=2", "parallel.pipeline=2"}), {}),
+            ExitCode::finished);
+  expect_equal(open("flat", 6), open("deep", 6));
+}
+
+TEST_F(TrainingTest, AnyTopologyGoesOnAsAnyOther) {
+  ASSERT_EQ(train(job("straight", {"batch.global=8"}), {}), ExitCode::finished);
+  const std::vector<std::vector<std::string>> legs{
+      {"run.steps=2", "learning_rate.decay_steps=6", "parallel.pipeline=3"},
+      {"run.steps=3", "learning_rate.decay_steps=6"},
+      {"run.steps=5", "learning_rate.decay_steps=6", "parallel.pipeline=2", "parallel.schedule=zbv",
+       "parallel.chunks=2"},
+      {"run.steps=6", "learning_rate.decay_steps=6", "parallel.pipeline=2", "parallel.schedule=1f1b"}};
+  for (std::vector<std::string> leg : legs) {
+    leg.push_back("batch.global=8");
+    ASSERT_EQ(train(job("travelled", leg), {}), ExitCode::finished);
+  }
+  expect_equal(open("straight", 6), open("travelled", 6));
+}
+
+TEST_F(TrainingTest, APipelineStopsEvaluatesAndGoesOn) {
+  const std::vector<std::string> settings{"parallel.pipeline=2", "evaluation.every_steps=2",
+                                          "evaluation.batches=3"};
+  ASSERT_EQ(train(job("one", {"evaluation.every_steps=2", "evaluation.batches=3"}), {}), ExitCode::finished);
+  const Job pipeline = job("two", settings);
+  fs::create_directories(run("two") / "control");
+  std::ofstream(run("two") / "control" / "stop").put('\n');
+  ASSERT_EQ(train(pipeline, {}), ExitCode::stopped);
+  ASSERT_EQ(train(pipeline, {}), ExitCode::finished);
+  expect_equal(open("one", 6), open("two", 6));
+  const auto evaluations = [&](const std::string& name) {
+    std::vector<nlohmann::json> losses;
+    std::ifstream in(run(name) / "events.jsonl");
+    for (std::string line; std::getline(in, line);) {
+      const auto event = nlohmann::json::parse(line);
+      if (event["event"] == "evaluation") losses.push_back(event["loss"]);
+    }
+    return losses;
+  };
+  EXPECT_EQ(evaluations("one").size(), 3u);
+  EXPECT_EQ(evaluations("one"), evaluations("two"));
+}
+
+TEST_F(TrainingTest, InfinityInAPipelineNamesTheUnitToo) {
+  const Job wild = job("wild", {"learning_rate.max=1e30", "optimizer.clip_norm=0",
+                                "learning_rate.warmup_steps=0", "parallel.pipeline=2"});
+  EXPECT_EQ(train(wild, {}), ExitCode::numerics);
+}
+
+TEST_F(TrainingTest, MoreStagesThanUnitsAreRefused) {
+  EXPECT_THROW(train(job("run", {"parallel.pipeline=7"}), {}), planner::PartitionError);
 }
 
 TEST_F(TrainingTest, ARunThatWouldNotFitIsRefusedWithTheNumbers) {
@@ -312,10 +424,29 @@ TEST_F(TrainingTest, LlamaTrains) {
 
 TEST_F(TrainingTest, ASavedModelIsLoadedForInference) {
   ASSERT_EQ(train(job("run"), {}), ExitCode::finished);
-  const Inference model = open_inference(job("run"), "", 1);
-  EXPECT_EQ(model.step, 6);
-  EXPECT_THROW(open_inference(job("run", {"model.layers=3"}), "", 1), checkpoint::CheckpointError);
-  EXPECT_THROW(open_inference(job("none"), "", 1), checkpoint::CheckpointError);
+  std::vector<float> expected;
+  for (const std::string pipeline : {"1", "2"}) {
+    const Job asked = job("run", {"parallel.pipeline=" + pipeline, "batch.micro=1", "batch.global=1"});
+    std::vector<float> logits;
+    transport::run_inproc(static_cast<int>(asked.parallel.pipeline), {}, [&](transport::World& world) {
+      const transport::AbortOnUnwind abort(world);
+      const Inference model = open_inference(asked, "", world, true);
+      EXPECT_EQ(model.step, 6);
+      BatchSet set(model.job, 1);
+      std::fill(set.batches()[0].tokens.begin(), set.batches()[0].tokens.end(), 5);
+      std::iota(set.batches()[0].positions.begin(), set.batches()[0].positions.end(), 0);
+      const auto row = model.engine->logits(set.bands()[0], 7);
+      if (world.rank() == 0) logits.assign(row.begin(), row.end());
+    });
+    ASSERT_EQ(logits.size(), 60u);
+    if (expected.empty()) expected = logits;
+    EXPECT_EQ(logits, expected) << "pipeline of " << pipeline;
+  }
+  const auto open_job = [&](const Job& asked) {
+    transport::run_inproc(1, {}, [&](transport::World& world) { open_inference(asked, "", world, false); });
+  };
+  EXPECT_THROW(open_job(job("run", {"model.layers=3"})), checkpoint::CheckpointError);
+  EXPECT_THROW(open_job(job("none")), checkpoint::CheckpointError);
 }
 
 }  // namespace

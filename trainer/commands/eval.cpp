@@ -10,8 +10,10 @@
 #include "data/data_error.h"
 #include "trainer/commands/job_arguments.h"
 #include "trainer/commands/run_command.h"
+#include "trainer/commands/run_ranks.h"
 #include "trainer/evaluation.h"
 #include "trainer/inference.h"
+#include "trainer/rank_context.h"
 
 namespace penstock::commands {
 namespace {
@@ -23,17 +25,17 @@ struct EvalArguments {
   bool json = false;
 };
 
-int run_eval(const EvalArguments& arguments) {
-  const Job job = arguments.job.read();
+int run_eval(const EvalArguments& arguments, const Job& job, transport::World& world) {
   if (job.data.validation.empty()) {
     throw data::DataError(
         fmt::format("{}: data.validation names no token file to evaluate on", arguments.job.file));
   }
-  Inference model = open_inference(job, arguments.checkpoint, job.micro_batches());
-  Corpus corpus(model.job);
+  Inference model = open_inference(job, arguments.checkpoint, world, false);
+  Corpus corpus(model.job, needs_tokens(model.job, model.engine->plan(), model.engine->place().pipeline));
   const EvaluationResult result =
-      evaluate(*model.engine, corpus, model.job,
+      evaluate(*model.engine, world, corpus, model.job,
                arguments.samples > 0 ? arguments.samples : std::numeric_limits<int64_t>::max());
+  if (world.rank() != 0) return 0;
   if (arguments.json) {
     const nlohmann::ordered_json text{{"schema", 1},
                                       {"checkpoint", model.checkpoint},
@@ -69,8 +71,13 @@ CLI::App* add_eval(CLI::App& parent, int& exit_code) {
       "  penstock eval configs/quickstart.toml\n"
       "  penstock eval job.toml --checkpoint runs/NAME/checkpoints/step-00001000 --json\n"
       "  penstock eval job.toml --set 'data.validation=\"other\"'");
-  command->callback(
-      [arguments, &exit_code] { exit_code = run_command([&] { return run_eval(*arguments); }); });
+  command->callback([arguments, &exit_code] {
+    exit_code = run_command([&] {
+      return run_ranks(
+          arguments->job, "penstock eval " + arguments->job.file,
+          [&](const Job& job, transport::World& world) { return run_eval(*arguments, job, world); });
+    });
+  });
   return command;
 }
 

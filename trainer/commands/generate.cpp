@@ -11,6 +11,7 @@
 #include "data/encoder.h"
 #include "trainer/commands/job_arguments.h"
 #include "trainer/commands/run_command.h"
+#include "trainer/commands/run_ranks.h"
 #include "trainer/generation.h"
 
 namespace penstock::commands {
@@ -25,34 +26,35 @@ struct GenerateArguments {
   TokenChoice choice;
 };
 
-int run_generate(const GenerateArguments& arguments) {
-  Job job = arguments.job.read();
+int run_generate(const GenerateArguments& arguments, Job job, transport::World& world) {
   if (job.data.tokenizer.empty()) {
     throw data::DataError(
         fmt::format("{}: data.tokenizer names no tokenizer to write text with", arguments.job.file));
   }
+  // One sequence at a time; every replica would write the same.
   job.batch.micro = 1;
-  Inference model = open_inference(std::move(job), arguments.checkpoint, 1);
+  job.batch.global = job.parallel.data;
+  const bool writes = world.rank() == 0;
+  Inference model = open_inference(std::move(job), arguments.checkpoint, world, true);
   data::Encoder encoder(*model.tokenizer);
   std::vector<int32_t> prompt = encoder.encode(arguments.prompt);
   const std::optional<int32_t> end = model.tokenizer->end_of_text();
   if (prompt.empty()) prompt.push_back(end.value_or(0));  // an empty prompt starts a document
   for (int64_t text = 0; text < arguments.texts; ++text) {
-    if (text > 0) fmt::print("\n----\n");
-    fmt::print("{}", arguments.prompt);
+    if (writes) fmt::print("{}{}", text > 0 ? "\n----\n" : "", arguments.prompt);
     std::fflush(stdout);
     std::vector<int32_t> tokens = prompt;
     generate(model, tokens, arguments.tokens, arguments.choice, static_cast<uint64_t>(text), end.value_or(-1),
              [&](int32_t token) {
                // A token may end within a character; the terminal joins the bytes.
-               if (token != end && token < model.tokenizer->size()) {
+               if (writes && token != end && token < model.tokenizer->size()) {
                  const std::string bytes = model.tokenizer->decode(std::span(&token, 1));
                  std::fwrite(bytes.data(), 1, bytes.size(), stdout);
                  std::fflush(stdout);
                }
              });
   }
-  fmt::print("\n");
+  if (writes) fmt::print("\n");
   return 0;
 }
 
@@ -94,8 +96,13 @@ CLI::App* add_generate(CLI::App& parent, int& exit_code) {
       "Examples:\n"
       "  penstock generate configs/quickstart.toml --prompt \"In the beginning\" --tokens 200\n"
       "  penstock generate job.toml --temperature 0.8 --top-p 0.95 --texts 3 --seed 7");
-  command->callback(
-      [arguments, &exit_code] { exit_code = run_command([&] { return run_generate(*arguments); }); });
+  command->callback([arguments, &exit_code] {
+    exit_code = run_command([&] {
+      return run_ranks(
+          arguments->job, "penstock generate " + arguments->job.file,
+          [&](const Job& job, transport::World& world) { return run_generate(*arguments, job, world); });
+    });
+  });
   return command;
 }
 

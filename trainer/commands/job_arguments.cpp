@@ -12,8 +12,8 @@ void JobArguments::add_to(CLI::App& command, bool required) {
       ->take_all();
 }
 
-Job JobArguments::read() const {
-  return read_job(file, overrides);
+Job JobArguments::read(int64_t ranks) const {
+  return read_job(file, overrides, {ranks, false});
 }
 
 }  // namespace penstock::commands

@@ -12,7 +12,8 @@ int run_plan_job(const JobArguments& arguments, bool json) {
   Job job = arguments.read();
   Corpus::open_tokenizer(job);
   Backend backend = make_backend(job, 0);
-  const MemoryReport report = memory_report(job, backend);
+  const runtime::PipelinePlan plan = runtime::plan_pipeline(pipeline_request(job));
+  const MemoryReport report = memory_report(job, backend, plan);
   check_memory_limit(report, job);
   if (json) {
     fmt::print("{}\n", to_json(report).dump(2));

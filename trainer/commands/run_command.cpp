@@ -6,7 +6,11 @@
 #include <fmt/format.h>
 
 #include "data/data_error.h"
+#include "kernels/transport/launch.h"
+#include "parallel/planner/cut.h"
+#include "parallel/schedule/schedule.h"
 #include "trainer/checkpoint/checkpoint_error.h"
+#include "trainer/commands/run_ranks.h"
 #include "trainer/job/problems.h"
 #include "trainer/memory_report.h"
 #include "trainer/resume.h"
@@ -16,7 +20,7 @@ namespace penstock::commands {
 namespace {
 
 int report(ExitCode code, const char* what) {
-  fmt::print(stderr, "penstock: error: {}\n", what);
+  if (!launched_as_follower()) fmt::print(stderr, "penstock: error: {}\n", what);
   return static_cast<int>(code);
 }
 
@@ -26,11 +30,17 @@ int run_command(const std::function<int()>& work) {
   try {
     return work();
   } catch (const JobError& error) {
-    fmt::print(stderr, "{}", error.what());
+    if (!launched_as_follower()) fmt::print(stderr, "{}", error.what());
     return static_cast<int>(ExitCode::usage);
   } catch (const ResumeError& error) {
     return report(ExitCode::usage, error.what());
   } catch (const MemoryLimitError& error) {
+    return report(ExitCode::usage, error.what());
+  } catch (const transport::LaunchError& error) {
+    return report(ExitCode::usage, error.what());
+  } catch (const schedule::ScheduleError& error) {
+    return report(ExitCode::usage, error.what());
+  } catch (const planner::PartitionError& error) {
     return report(ExitCode::usage, error.what());
   } catch (const RunFolderError& error) {
     return report(ExitCode::usage, error.what());

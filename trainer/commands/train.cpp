@@ -1,13 +1,36 @@
 #include "trainer/commands/train.h"
 
+#include <filesystem>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "trainer/commands/job_arguments.h"
 #include "trainer/commands/run_command.h"
+#include "trainer/commands/run_ranks.h"
+#include "trainer/run_folder.h"
+#include "trainer/stop_switch.h"
 #include "trainer/training.h"
 
 namespace penstock::commands {
+namespace {
+
+// One switch a process: signals belong to it, not to a rank.
+int train_rank(const Job& job, const TrainOptions& options, transport::World& world) {
+  const bool first_of_process = world.rank() == 0 || world.transport() != "inproc";
+  std::optional<StopSwitch> stop;
+  if (first_of_process) {
+    const RunPaths paths(std::filesystem::path(job.run.folder) / job.run.name);
+    const bool leads = world.rank() == 0;  // control files and the time limit are rank 0's to watch
+    stop.emplace(leads ? paths.control() : std::filesystem::path(),
+                 leads && job.run.max_wall_time > 0
+                     ? std::optional<std::chrono::seconds>(std::chrono::seconds(job.run.max_wall_time))
+                     : std::nullopt);
+  }
+  return static_cast<int>(train(job, options, world, stop ? &*stop : nullptr));
+}
+
+}  // namespace
 
 CLI::App* add_train(CLI::App& parent, int& exit_code, std::vector<std::string> command_line) {
   struct Arguments {
@@ -30,10 +53,17 @@ CLI::App* add_train(CLI::App& parent, int& exit_code, std::vector<std::string> c
       "Examples:\n"
       "  penstock train configs/quickstart.toml\n"
       "  penstock train job.toml --set run.steps=2000 --set 'run.name=\"longer\"'\n"
-      "  touch runs/NAME/control/stop      # also: save, eval");
+      "  touch runs/NAME/control/stop      # also: save, eval\n"
+      "  penstock train job.toml --set parallel.pipeline=4              # four ranks as threads of one "
+      "process\n"
+      "  mpirun -n 4 penstock train job.toml --set parallel.pipeline=4  # four processes");
   command->callback([arguments, &exit_code] {
-    exit_code =
-        run_command([&] { return static_cast<int>(train(arguments->job.read(), arguments->options)); });
+    exit_code = run_command([&] {
+      return run_ranks(arguments->job, "penstock train " + arguments->job.file,
+                       [&](const Job& job, transport::World& world) {
+                         return train_rank(job, arguments->options, world);
+                       });
+    });
   });
   return command;
 }

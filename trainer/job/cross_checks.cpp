@@ -77,7 +77,7 @@ void check_rope(const ModelSection& model, CrossChecks& checks) {
 void check_batch(const Job& job, CrossChecks& checks) {
   if (!checks.know({"batch.global", "batch.micro", "parallel.data", "parallel.pipeline"})) return;
   // Both factors are below 2^33 and 2^21: the product fits.
-  const int64_t together = job.batch.micro * job.parallel.data;
+  const int64_t together = job.batch.micro * std::max<int64_t>(1, job.parallel.data);
   checks.expect(job.batch.global % together == 0, "batch.global",
                 fmt::format("{} sequences are no multiple of micro · data = {} · {} = {}", job.batch.global,
                             job.batch.micro, job.parallel.data, together));

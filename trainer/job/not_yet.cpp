@@ -15,38 +15,36 @@ struct NotYet {
   bool (*refused)(const Job&) = nullptr;  ///< without it: any value but the default
 };
 
-constexpr const char* kOneRank = "it runs one rank";
+constexpr const char* kAsCompute = "messages carry the compute dtype";
+constexpr const char* kMpiOnly = "several processes meet through MPI alone";
 constexpr const char* kCpuOnly = "it runs on CPUs only";
 
 constexpr NotYet kNotYet[] = {
     {"precision.compute", "it computes in fp32 or bf16",
      [](const Job& job) { return job.precision.compute == Precision::fp8; }},
-    {"precision.p2p", kOneRank,
+    {"precision.p2p", kAsCompute,
      [](const Job& job) {
        return job.precision.p2p != job.precision.compute && job.precision.compute != Precision::fp8;
      }},
-    {"precision.gradient_reduce", kOneRank},
+    {"precision.gradient_reduce", "gradients are fp32 or bf16 on the wire",
+     [](const Job& job) { return job.precision.gradient_reduce == Precision::fp16; }},
     {"precision.stochastic_rounding", "weights have an fp32 master"},
-    {"parallel.pipeline", kOneRank},
-    {"parallel.data", kOneRank, [](const Job& job) { return job.parallel.data > 1; }},
-    {"parallel.schedule", kOneRank},
-    {"parallel.chunks", kOneRank},
-    {"parallel.warmup_slack", kOneRank},
-    {"parallel.order", kOneRank},
+    {"parallel.schedule", "schedules with two copies or versions of the weights are planned, not run",
+     [](const Job& job) {
+       const std::string& name = job.parallel.schedule;
+       return name == "auto" || name == "dualpipe" || name == "chimera" || name == "2bw";
+     }},
     {"parallel.device", kCpuOnly, [](const Job& job) { return job.parallel.device == DeviceChoice::cuda; }},
     {"parallel.share_devices", kCpuOnly},
-    {"parallel.sharded_optimizer", kOneRank},
-    {"parallel.bucket_mib", kOneRank},
-    {"parallel.reduce_every", kOneRank},
-    {"parallel.gradient_sum", kOneRank},
-    {"comm.transport", kOneRank,
+    {"parallel.sharded_optimizer", "every replica holds the whole optimizer"},
+    {"parallel.reduce_every", "replicas reduce once a step"},
+    {"comm.transport", kMpiOnly,
      [](const Job& job) {
-       return job.comm.transport != TransportChoice::automatic &&
-              job.comm.transport != TransportChoice::inproc;
+       return job.comm.transport == TransportChoice::nccl || job.comm.transport == TransportChoice::tcp;
      }},
-    {"comm.bootstrap", kOneRank},
-    {"comm.address", kOneRank},
-    {"comm.port", kOneRank},
+    {"comm.bootstrap", kMpiOnly},
+    {"comm.address", kMpiOnly},
+    {"comm.port", kMpiOnly},
     {"comm.nccl", kCpuOnly},
     {"recompute.mode", "recomputation is chosen by hand",
      [](const Job& job) { return job.recompute.mode == RecomputeMode::automatic; }},
@@ -57,7 +55,7 @@ constexpr NotYet kNotYet[] = {
        return job.numerics.on_spike == NumericsPolicy::skip ||
               job.numerics.on_spike == NumericsPolicy::rollback;
      }},
-    {"numerics.replica_check_every_steps", kOneRank},
+    {"numerics.replica_check_every_steps", "replicas are not compared"},
     {"bubble_budget", "bubbles are not budgeted"},
     {"log.prometheus", "metrics go to metrics.jsonl and tensorboard/"},
     {"trace", "no traces are written"},

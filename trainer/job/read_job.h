@@ -12,7 +12,7 @@ namespace penstock {
 
 /// What is known of the machine when a job is read: some defaults follow from it.
 struct Launch {
-  int64_t ranks = 1;  ///< processes of this run
+  int64_t ranks = 1;  ///< of this run; 0: not known yet, so that parallel.data = "auto" stays 0
   bool cuda = false;  ///< a CUDA device is present and this build can use it
 };
 

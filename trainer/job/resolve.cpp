@@ -21,7 +21,8 @@ void resolve(Job& job, const GivenKeys& given, const Launch& launch) {
   if (job.parallel.device == DeviceChoice::automatic) {
     job.parallel.device = launch.cuda ? DeviceChoice::cuda : DeviceChoice::cpu;
   }
-  if (job.parallel.data == 0) job.parallel.data = std::max<int64_t>(1, launch.ranks / job.parallel.pipeline);
+  if (job.parallel.data == 0 && launch.ranks > 0)
+    job.parallel.data = std::max<int64_t>(1, launch.ranks / job.parallel.pipeline);
   if (!given.given("precision.compute")) {
     job.precision.compute = job.parallel.device == DeviceChoice::cuda ? Precision::bf16 : Precision::fp32;
   }

@@ -1,0 +1,20 @@
+#include "trainer/rank_context.h"
+
+#include <array>
+
+namespace penstock {
+
+bool needs_tokens(const Job& job, const runtime::PipelinePlan& plan, int pipeline_rank) {
+  return job.data.document_mask || plan.owner(0) == pipeline_rank ||
+         plan.owner(plan.last_stage()) == pipeline_rank;
+}
+
+int64_t target_tokens_of_all(const Job& job, transport::World& world, int64_t sequences, int64_t own_targets,
+                             bool counts_own) {
+  if (!job.data.document_mask) return sequences * job.model.sequence_length;
+  std::array<int64_t, 1> tokens{counts_own ? own_targets : 0};
+  world.all_reduce(tokens, transport::Reduction::sum);
+  return tokens[0];
+}
+
+}  // namespace penstock

@@ -1,0 +1,31 @@
+#pragma once
+
+#include "kernels/transport/world.h"
+#include "parallel/runtime/pipeline_engine.h"
+#include "trainer/corpus.h"
+#include "trainer/job/job.h"
+#include "trainer/run_reports.h"
+
+namespace penstock {
+
+/// What a rank's participants in the step loop share. All of it outlives them.
+struct RankContext {
+  const Job& job;
+  transport::World& world;
+  runtime::PipelineEngine& engine;
+  Corpus& corpus;
+  RunReports& reports;
+
+  bool leads() const { return world.rank() == 0; }
+};
+
+/// Whether a rank needs token files: it holds the first or the last stage, or attention is masked by
+/// documents.
+bool needs_tokens(const Job& job, const runtime::PipelinePlan& plan, int pipeline_rank);
+
+/// Target tokens over all replicas, from one's own replica's: arithmetic, but for masked documents, whose
+/// last targets do not count and are counted together (collective).
+int64_t target_tokens_of_all(const Job& job, transport::World& world, int64_t sequences, int64_t own_targets,
+                             bool counts_own);
+
+}  // namespace penstock
