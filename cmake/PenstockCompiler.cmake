@@ -11,6 +11,9 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_L
   message(FATAL_ERROR "GCC ${CMAKE_CXX_COMPILER_VERSION} found; Penstock needs GCC 12 or newer, or Clang 14 or newer")
 endif()
 
+# Vectorised loops live in the kernels, which ask for -O3 themselves.
+set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
+
 add_library(penstock_compile_options INTERFACE)
 target_include_directories(penstock_compile_options INTERFACE ${PROJECT_SOURCE_DIR})
 # Bits must not depend on the compiler's choice of fused operations (contract C1 f): no contraction, no fast-math.

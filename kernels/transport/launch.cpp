@@ -127,10 +127,9 @@ LaunchPlan plan_launch(const LaunchRequest& request, const LaunchSigns& signs, i
   if (ranks != mpi_size) {
     throw LaunchError(
         fmt::format("the job needs parallel.pipeline · parallel.data = {} · {} = {} processes, and {} {} "
-                    "started. Start it with: "
-                    "{}",
+                    "started. Start it with: {}{}",
                     request.pipeline, *request.data, ranks, mpi_size, mpi_size == 1 ? "was" : "were",
-                    start_command(request, signs, ranks)));
+                    start_command(request, signs, ranks), alternative));
   }
   return {TransportKind::mpi, ranks, static_cast<int>(request.pipeline), static_cast<int>(*request.data)};
 }

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <memory>
 #include <span>
+#include <string>
 #include <thread>
 #include <utility>
 
@@ -111,6 +112,7 @@ class Exchange {
   bool advance_send(Pending& message) {
     if (!message.post.done.load()) return false;
     message.sent = nullptr;
+    if (message.post.refused) give_up();
     message.ended = message.post.ended;
     message.state = Pending::State::done;
     return true;
@@ -134,12 +136,7 @@ class Exchange {
     Post* const post = own().take(transfer.peer, transfer.sequence);
     if (post == nullptr) return false;
     message.taken = post;
-    if (post->bytes != transfer.bytes) {
-      throw DeviceError(fmt::format(
-          "{}: exchange: {} sent {} bytes where {} bytes are to be received (message {} of this pair); both "
-          "sides must name the same tensor",
-          who_.label(), who_.peer_label(transfer.peer), post->bytes, transfer.bytes, transfer.sequence));
-    }
+    if (post->bytes != transfer.bytes) refuse(*post, transfer);
     if (transfer.bytes > 0) std::memcpy(transfer.data, post->data, transfer.bytes);
     const double seconds =
         fabric_.links().seconds(who_.world_rank(transfer.peer), who_.world_rank(who_.rank), transfer.bytes);
@@ -153,6 +150,16 @@ class Exchange {
     }
     finish(message);
     return true;
+  }
+
+  [[noreturn]] void refuse(Post& post, const Transfer& transfer) {
+    const std::string text = fmt::format(
+        "{}: exchange: {} sent {} bytes where {} bytes are to be received (message {} of this pair); both "
+        "sides must name the same tensor",
+        who_.label(), who_.peer_label(transfer.peer), post.bytes, transfer.bytes, transfer.sequence);
+    fabric_.interruption()->stop(text);  // before the sender learns that it was refused
+    post.refused = true;
+    throw DeviceError(text);
   }
 
   void finish(Pending& message) {

@@ -30,7 +30,7 @@ std::vector<std::string> Fabric::share(int rank, std::string_view bytes) {
   std::unique_lock lock(mutex_);
   const uint64_t round = round_;
   giving_[static_cast<size_t>(rank)] = bytes;
-  if (++given_ == ranks_) {
+  if (++given_ == ranks_ && !interruption_->stopped()) {
     result_ = std::make_shared<const std::vector<std::string>>(
         std::exchange(giving_, std::vector<std::string>(static_cast<size_t>(ranks_))));
     given_ = 0;

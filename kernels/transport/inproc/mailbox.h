@@ -23,6 +23,7 @@ struct Post {
 
   // Written by the receiver; `done` last, after which the sender may destroy the post.
   double ended = 0;
+  bool refused = false;  ///< its size was wrong; the world has been stopped with the reason
   std::atomic<bool> done{false};
 
   // Guarded by the mailbox's mutex.

@@ -57,10 +57,12 @@ std::vector<Parameters> every_combination() {
   return all;
 }
 
-INSTANTIATE_TEST_SUITE_P(All, InprocContract, testing::ValuesIn(every_combination()), [](const auto& info) {
-  const auto& [arrangement, ranks, contract] = info.param;
+std::string combination_name(const testing::TestParamInfo<Parameters>& combination) {
+  const auto& [arrangement, ranks, contract] = combination.param;
   return std::string(contract.name) + "_" + arrangement.name + "_" + std::to_string(ranks);
-});
+}
+
+INSTANTIATE_TEST_SUITE_P(All, InprocContract, testing::ValuesIn(every_combination()), combination_name);
 
 }  // namespace
 }  // namespace penstock::transport

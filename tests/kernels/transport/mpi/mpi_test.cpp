@@ -5,6 +5,8 @@
 #include <cstdio>
 #include <exception>
 #include <memory>
+#include <span>
+#include <string>
 #include <string_view>
 
 #include <gmock/gmock.h>
@@ -28,8 +30,10 @@ TEST_P(MpiContract, Holds) {
   GetParam().body(rank);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, MpiContract, testing::ValuesIn(all_cases()),
-                         [](const auto& info) { return std::string(info.param.name); });
+std::string case_name(const testing::TestParamInfo<ContractCase>& contract) {
+  return contract.param.name;
+}
+INSTANTIATE_TEST_SUITE_P(All, MpiContract, testing::ValuesIn(all_cases()), case_name);
 
 TEST(MpiWorld, IsMadeOnce) {
   EXPECT_THAT([] { make_mpi_world(); },
