@@ -39,6 +39,7 @@ Stage::Stage(const UnitContext& context, PlannedMemory& memory, size_t index, Te
       static_cast<char*>(memory.claim(ArenaTag::activations, stage_piece(index, "side_band"),
                                       side_band_slot_ * static_cast<size_t>(config_.forward_slots)));
   hidden_ = boundary(rank_).front();
+  boundary_bytes_ = boundary_bytes(rank_);
   if (config_.end < unit_count(model)) {
     output_ = outputs;
   } else {
@@ -154,7 +155,7 @@ Tensor Stage::boundary_buffer(const char* what, char* buffers, int count, int bu
     throw UsageError(fmt::format("{} buffer {} of the stage of units [{}, {}), which has {}", what, buffer,
                                  config_.begin, config_.end, buffers == nullptr ? 0 : count));
   }
-  return {buffers + static_cast<size_t>(buffer) * boundary_bytes(rank_), hidden_.dtype, hidden_.shape};
+  return {buffers + static_cast<size_t>(buffer) * boundary_bytes_, hidden_.dtype, hidden_.shape};
 }
 
 Tensor Stage::output(int buffer) const {

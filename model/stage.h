@@ -76,6 +76,7 @@ class Stage {
   char* side_band_memory_ = nullptr;
   size_t side_band_slot_ = 0;
   BoundaryTensor hidden_;
+  size_t boundary_bytes_ = 0;
   char* output_ = nullptr;   // output_buffers of them, each aligned
   char* d_input_ = nullptr;  // d_input_buffers
   Tensor losses_;

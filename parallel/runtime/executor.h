@@ -49,6 +49,8 @@ class Executor {
   void run(const StepList& list, std::span<Stamp> stamps);
   /// Waits for all lanes; throws what any of them ran into.
   void synchronize();
+  /// Waits until nothing is enqueued; forgets what went wrong. After an error.
+  void run_out() noexcept;
 
  private:
   void enqueue(const Step& step, Stream& stream);

@@ -96,10 +96,12 @@ void PipelineEngine::start_step(const model::StepInputs& inputs, std::span<const
     throw UsageError(fmt::format("a step of {} micro-batches in a pipeline whose schedule has {}",
                                  micro_batches.size(), training_.micro_batches()));
   }
-  open(micro_batches, Pass::training);
-  rank_.optimizer().begin(stream(), inputs);
-  rank_.zero_losses(stream());
-  executor_.run(training_, stamps_[inputs.step % kept_steps]);
+  guarded([&] {
+    open(micro_batches, Pass::training);
+    rank_.optimizer().begin(stream(), inputs);
+    rank_.zero_losses(stream());
+    executor_.run(training_, stamps_[inputs.step % kept_steps]);
+  });
 }
 
 void PipelineEngine::reduce_gradients(Stream& at, int stage) {
@@ -140,9 +142,11 @@ void PipelineEngine::optimizer_step(Stream& at) {
 }
 
 model::StepResult PipelineEngine::finish_step() {
-  stream().copy(host_losses_.data(), agreed_losses_.data, agreed_losses_.bytes());
-  stream().copy(&host_scalars_, rank_.optimizer().scalars(), sizeof(host_scalars_));
-  executor_.synchronize();
+  guarded([&] {
+    stream().copy(host_losses_.data(), agreed_losses_.data, agreed_losses_.bytes());
+    stream().copy(&host_scalars_, rank_.optimizer().scalars(), sizeof(host_scalars_));
+    executor_.synchronize();
+  });
   model::StepResult result;
   for (const double loss : host_losses_) result.loss_sum += loss;
   result.gradient_norm = host_scalars_.gradient_norm;
@@ -166,6 +170,12 @@ void PipelineEngine::forward_only(std::span<const SideBand> micro_batches) {
 }
 
 double PipelineEngine::evaluate(std::span<const SideBand> micro_batches) {
+  double sum = 0;
+  guarded([&] { sum = evaluate_unguarded(micro_batches); });
+  return sum;
+}
+
+double PipelineEngine::evaluate_unguarded(std::span<const SideBand> micro_batches) {
   const auto group = static_cast<size_t>(rank_.config().micro_batches);
   host_sum_ = 0;
   for (size_t first = 0; first < micro_batches.size(); first += group) {
@@ -187,16 +197,19 @@ double PipelineEngine::evaluate(std::span<const SideBand> micro_batches) {
 
 std::span<const float> PipelineEngine::logits(const SideBand& micro_batch, int64_t row) {
   if (!logits_) throw UsageError("logits of a pipeline whose plan was not asked for them");
-  forward_only({&micro_batch, 1});
-  Stream& at = stream();
-  const int last = plan_.last_stage();
-  if (owns(last)) {
-    // The rank's stages stand in the order of the model: the last one holds the head.
-    rank_.stage(rank_.stages() - 1).logits(at, {}, row, 1, logits_.view(Shape{1, logits_.elements()}));
-  }
-  if (communicators_.pipeline->size() > 1) communicators_.pipeline->broadcast(at, logits_, plan_.owner(last));
-  at.copy(host_logits_.data(), logits_.data, logits_.bytes());
-  executor_.synchronize();
+  guarded([&] {
+    forward_only({&micro_batch, 1});
+    Stream& at = stream();
+    const int last = plan_.last_stage();
+    if (owns(last)) {
+      // The rank's stages stand in the order of the model: the last one holds the head.
+      rank_.stage(rank_.stages() - 1).logits(at, {}, row, 1, logits_.view(Shape{1, logits_.elements()}));
+    }
+    if (communicators_.pipeline->size() > 1)
+      communicators_.pipeline->broadcast(at, logits_, plan_.owner(last));
+    at.copy(host_logits_.data(), logits_.data, logits_.bytes());
+    executor_.synchronize();
+  });
   return host_logits_;
 }
 

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <exception>
 #include <map>
 #include <memory>
 #include <optional>
@@ -27,7 +28,9 @@ namespace penstock::runtime {
 /// Tokens are read on the rank of the first stage and targets on that of the last; elsewhere they may be
 /// absent. Positions, starts and samples are needed everywhere, and do not travel.
 ///
-/// If a call throws, or the engine is destroyed by an exception, the world is stopped and all ranks throw.
+/// If a call throws anything but a UsageError about its own arguments, the world is stopped, so that all
+/// ranks throw, and nothing that was enqueued reads the micro-batches any more. The same if an exception
+/// destroys the engine.
 class PipelineEngine final : private StepOperations {
  public:
   /// Collective over the world. `device`, `math` and `world` outlive the engine. All memory is reserved when
@@ -74,8 +77,20 @@ class PipelineEngine final : private StepOperations {
   void optimizer_step(Stream& stream) override;
 
   ExecutorParts executor_parts();
+  /// Runs `work`. If it throws, stops the world and lets what is enqueued run out.
+  template <class Work>
+  void guarded(Work work) {
+    try {
+      work();
+    } catch (const std::exception& error) {
+      world_.abort(error.what());
+      executor_.run_out();
+      throw;
+    }
+  }
   void open(std::span<const model::SideBand> micro_batches, model::Pass pass);
   const StepList& evaluation_list(int micro_batches);
+  double evaluate_unguarded(std::span<const model::SideBand> micro_batches);
   void forward_only(std::span<const model::SideBand> micro_batches);
 
   // pipeline_search.cpp

@@ -88,15 +88,16 @@ std::optional<PipelineEngine::Finding> PipelineEngine::agree(const std::optional
 
 std::optional<PipelineEngine::Finding> PipelineEngine::find_nonfinite(
     std::span<const SideBand> micro_batches) {
-  executor_.join();
-  for (size_t m = 0; m < micro_batches.size(); ++m) {
-    rank_.zero_losses(stream());
-    const auto forward = agree(search_forward(micro_batches[m]), m, true);
-    if (forward) return forward;
-    const auto backward = agree(search_backward(), m, false);
-    if (backward) return backward;
-  }
-  return std::nullopt;
+  std::optional<Finding> found;
+  guarded([&] {
+    executor_.join();
+    for (size_t m = 0; m < micro_batches.size() && !found; ++m) {
+      rank_.zero_losses(stream());
+      found = agree(search_forward(micro_batches[m]), m, true);
+      if (!found) found = agree(search_backward(), m, false);
+    }
+  });
+  return found;
 }
 
 }  // namespace penstock::runtime

@@ -18,6 +18,11 @@ class InprocWorld final : public World {
   std::string_view transport() const override { return "inproc"; }
   void abort(const std::string& reason) override { fabric_->interruption()->stop(reason); }
   bool stopped() const override { return fabric_->interruption()->stopped(); }
+  /// Whether an error came here from another rank: it then names why the world was stopped, and more.
+  bool is_echo(const std::string& error) const {
+    const std::string reason = fabric_->interruption()->reason();
+    return error.size() > reason.size() && error.find(reason) != std::string::npos;
+  }
 
  private:
   std::vector<std::string> share(std::string_view bytes) override { return fabric_->share(rank(), bytes); }
@@ -45,15 +50,17 @@ std::vector<std::unique_ptr<World>> make_inproc_worlds(int ranks, const InprocOp
 void run_inproc(int ranks, const InprocOptions& options, const std::function<void(World&)>& body) {
   std::mutex mutex;
   std::exception_ptr first;
+  bool first_is_echo = false;
   const auto run = [&](World& world) {
     try {
       body(world);
     } catch (const std::exception& error) {
-      {
-        const std::lock_guard lock(mutex);
-        if (!first) first = std::current_exception();
-      }
       world.abort(error.what());
+      const bool echo = static_cast<InprocWorld&>(world).is_echo(error.what());
+      const std::lock_guard lock(mutex);
+      if (first && (echo || !first_is_echo)) return;
+      first = std::current_exception();
+      first_is_echo = echo;
     }
   };
   std::vector<std::unique_ptr<World>> worlds = make_inproc_worlds(ranks, options);

@@ -27,8 +27,8 @@ struct InprocOptions {
 std::vector<std::unique_ptr<World>> make_inproc_worlds(int ranks, const InprocOptions& options = {});
 
 /// Runs `body` once a rank, each in a thread of its own with its own world, and waits for all. If some throw,
-/// the world is stopped, and the exception that came first is rethrown here. Bodies that hold streams also
-/// hold an AbortOnUnwind.
+/// the world is stopped, and the first exception that is no echo of another rank's is rethrown here. Bodies
+/// that hold streams also hold an AbortOnUnwind.
 void run_inproc(int ranks, const InprocOptions& options, const std::function<void(World&)>& body);
 
 }  // namespace penstock::transport

@@ -1,0 +1,65 @@
+// After the first steps a step allocates nothing on the thread that enqueues it, and leaves nothing behind:
+// this binary's operator new counts.
+#include <atomic>
+#include <cstddef>
+#include <cstdlib>
+#include <new>
+
+#include <gtest/gtest.h>
+
+#include "tests/parallel/runtime/ranks.h"
+
+namespace {
+
+thread_local int64_t allocations = 0;
+
+void* counted(std::size_t bytes) {
+  ++allocations;
+  if (void* memory = std::malloc(bytes)) return memory;
+  throw std::bad_alloc();
+}
+
+}  // namespace
+
+void* operator new(std::size_t bytes) {
+  return counted(bytes);
+}
+void* operator new[](std::size_t bytes) {
+  return counted(bytes);
+}
+void operator delete(void* memory) noexcept {
+  std::free(memory);
+}
+void operator delete[](void* memory) noexcept {
+  std::free(memory);
+}
+void operator delete(void* memory, std::size_t) noexcept {
+  std::free(memory);
+}
+void operator delete[](void* memory, std::size_t) noexcept {
+  std::free(memory);
+}
+
+namespace penstock::testing {
+namespace {
+
+TEST(Step, AllocatesNothingAfterTheFirst) {
+  for (const auto& [schedule, chunks, replicas] : {std::tuple("1f1b", 1, 2), std::tuple("zbv", 2, 1)}) {
+    const Job job = make_job(tiny_gpt2(), 2, schedule, chunks, 4, replicas);
+    run_ranks(job, [&](runtime::PipelineEngine& engine, transport::World& world) {
+      std::vector<HostBatch> batches = batches_of(job, 0, engine.place().replica);
+      std::vector<model::SideBand> bands;
+      for (HostBatch& batch : batches) bands.push_back(batch.band());
+      int64_t after_first = 0;
+      for (uint64_t step = 0; step < 3; ++step) {
+        engine.start_step({step, 1e-2, 1}, bands);
+        engine.finish_step();
+        if (step == 0) after_first = allocations;
+      }
+      EXPECT_EQ(allocations, after_first) << schedule << ", rank " << world.rank();
+    });
+  }
+}
+
+}  // namespace
+}  // namespace penstock::testing
