@@ -5,10 +5,10 @@
 
 namespace penstock::transport {
 
-/// How a thread waits for MPI, which has to be polled: at first it only gives way to other threads between
-/// polls; once nothing has moved for `spin` it sleeps, an eighth of the time it has waited so far and at most
-/// `longest_sleep`, so that waiting costs no core and delays what it waits for by an eighth. While data is
-/// known to flow it does not sleep, because the library moves data only while it is polled.
+/// How a thread waits for MPI, which has to be polled: once nothing has moved for `spin` it sleeps between
+/// polls, an eighth of the time it has waited so far and at most `longest_sleep`, so that waiting costs no
+/// core. While data is known to flow it polls on, because the library moves data only while it is polled. It
+/// never yields: where ranks outnumber cores the library does, and elsewhere a yield may cost a time slice.
 class Patience {
  public:
   static constexpr std::chrono::microseconds spin{200};
