@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <ctime>
 #include <exception>
 #include <memory>
 #include <stdexcept>
+#include <thread>
 #include <vector>
 
 #include <fmt/format.h>
@@ -64,6 +66,19 @@ double queued(Communicator& pair, Stream& stream, int messages, std::vector<std:
   return seconds_since(start);
 }
 
+/// Processor time per second of waiting for a peer that is a second late, on rank 0.
+double waiting_share(World& world, Communicator& pair, Stream& stream) {
+  std::vector<std::byte> data(size_t{1} << 20);
+  const Tensor tensor(data.data(), DType::u8, {static_cast<int64_t>(data.size())});
+  world.barrier();
+  if (world.rank() == 1) std::this_thread::sleep_for(std::chrono::seconds(1));
+  const auto start = std::chrono::steady_clock::now();
+  const std::clock_t before = std::clock();
+  pair.exchange(stream, {world.rank() == 0 ? receive_from(1, tensor) : send_to(0, tensor)});
+  stream.synchronize();
+  return static_cast<double>(std::clock() - before) / CLOCKS_PER_SEC / seconds_since(start);
+}
+
 void run() {
   constexpr int rounds = 15;
   const std::unique_ptr<World> world = make_mpi_world();
@@ -89,6 +104,9 @@ void run() {
                  best_blocking / best_queued);
     }
   }
+  const double share = waiting_share(*world, *pair, *stream);
+  if (world->rank() == 0)
+    fmt::print("waiting a second for a late peer takes {:.1f} % of a core\n", 100 * share);
 }
 
 }  // namespace
