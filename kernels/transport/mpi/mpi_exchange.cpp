@@ -52,7 +52,7 @@ class Exchange {
       if (!transfer.sends) post(transfer);
     for (const Transfer& transfer : group.all())
       if (transfer.sends) post(transfer);
-    Patience patience;
+    Patience patience(shared_.crowded());
     size_t open = requests_.size();
     size_t flowing = 0;
     while (open > 0) {

@@ -14,7 +14,11 @@ void Patience::pause(size_t flowing_bytes) const {
   Seconds poll = spin;
   if (flowing_bytes > 0)
     poll = least_flow + Seconds(static_cast<double>(flowing_bytes) / slowest_bytes_per_second);
-  if (waited >= poll) std::this_thread::sleep_for(std::min<Seconds>(waited / 8, longest_sleep));
+  if (waited >= poll) {
+    std::this_thread::sleep_for(std::min<Seconds>(waited / 8, longest_sleep));
+  } else if (crowded_) {
+    std::this_thread::yield();
+  }
 }
 
 }  // namespace penstock::transport
