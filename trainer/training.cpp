@@ -144,15 +144,17 @@ ExitCode train(Job job, const TrainOptions& options, transport::World& world, St
   Backend backend = make_backend(job, world.rank());
   const MemoryReport memory = memory_report(job, backend, plan);
   check_memory_limit(memory, job);
-  const double roof = measure_matmul_roof(*backend.device, backend.math, plan.ranks.front().compute);
+  // Ranks that share processors measure at the same time, as they will compute at the same time.
+  std::array<double, 1> roof{measure_matmul_roof(*backend.device, backend.math, plan.ranks.front().compute)};
+  world.all_reduce(roof, transport::Reduction::sum);
   if (leads) {
     data::write_file(paths.job().string(), to_toml(job));
     data::write_file(paths.environment().string(), report::environment_text(options.command_line));
     data::write_file(paths.plan().string(), to_json(memory).dump(2) + "\n");
-    reports.note(summary(memory, *backend.device, roof));
+    reports.note(summary(memory, *backend.device, roof[0]));
     if (resumed) reports.note(fmt::format("resuming from {}", point.checkpoint->path()));
     reports.event("start", point.step,
-                  {{"resumed", resumed}, {"matmul_roof_flops", roof}, {"ranks", world.size()}});
+                  {{"resumed", resumed}, {"matmul_roof_flops", roof[0]}, {"ranks", world.size()}});
   }
   runtime::PipelineEngine engine(*backend.device, backend.math, world, std::move(plan));
   engine.rank().initialise(engine.stream());
@@ -167,7 +169,7 @@ ExitCode train(Job job, const TrainOptions& options, transport::World& world, St
   Checkpointing checkpointing(context, paths, opening.claim.attempt, opening.fingerprint, guard.spikes());
   StopRequests requests(stop, reports, [&] { return checkpointing.save_seconds(); });
   Validation validation(context);
-  StepReport step_report(job, roof * world.size(), point.step, reports);
+  StepReport step_report(job, roof[0], point.step, reports);
   StepLoop loop;
   loop.train_step = [&](int64_t step) { return train_step(context, batches, step); };
   loop.vote = [&](const Decision& wishes) { return vote(world, wishes); };

@@ -42,6 +42,7 @@ class InprocWorld final : public World {
 std::vector<std::unique_ptr<World>> make_inproc_worlds(int ranks, const InprocOptions& options) {
   const auto fabric = std::make_shared<Fabric>(ranks, options);
   std::vector<std::unique_ptr<World>> worlds;
+  worlds.reserve(static_cast<size_t>(ranks));
   for (int rank = 0; rank < ranks; ++rank)
     worlds.push_back(std::make_unique<InprocWorld>(rank, ranks, fabric));
   return worlds;
@@ -65,6 +66,7 @@ void run_inproc(int ranks, const InprocOptions& options, const std::function<voi
   };
   std::vector<std::unique_ptr<World>> worlds = make_inproc_worlds(ranks, options);
   std::vector<std::thread> threads;
+  threads.reserve(worlds.size());
   for (const std::unique_ptr<World>& world : worlds) threads.emplace_back(run, std::ref(*world));
   for (std::thread& thread : threads) thread.join();
   if (first) std::rethrow_exception(first);

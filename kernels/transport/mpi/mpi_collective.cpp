@@ -121,7 +121,7 @@ class CollectiveRun {
     const auto doing = [this] { return describe(); };
     check_mpi(call, code, doing);
     const size_t bytes = static_cast<size_t>(elements) * size_of(collective_.output.dtype);
-    wait_for(request, call, *shared_.interruption(), bytes >= long_bytes ? bytes : 0, doing);
+    wait_for(request, call, shared_, bytes >= long_bytes ? bytes : 0, doing);
   }
 
   std::string describe() const {
@@ -148,9 +148,10 @@ class CollectiveRun {
 
 }  // namespace
 
-void wait_for(MPI_Request request, const char* call, const Interruption& interruption, size_t flowing_bytes,
+void wait_for(MPI_Request request, const char* call, const MpiShared& shared, size_t flowing_bytes,
               const std::function<std::string()>& doing) {
-  Patience patience;
+  const Interruption& interruption = *shared.interruption();
+  const Patience patience(shared.crowded());
   for (;;) {
     int done = 0;
     check_mpi(call, MPI_Test(&request, &done, MPI_STATUS_IGNORE), doing);

@@ -16,7 +16,7 @@ void run_collective(const MpiShared& shared, const Identity& who, MPI_Comm comm,
 
 /// Polls until `request`, of the call named `call`, is complete; DeviceError if it fails or the world stops,
 /// beginning with `doing()`. `flowing_bytes`: as for Patience::pause.
-void wait_for(MPI_Request request, const char* call, const Interruption& interruption, size_t flowing_bytes,
+void wait_for(MPI_Request request, const char* call, const MpiShared& shared, size_t flowing_bytes,
               const std::function<std::string()>& doing);
 
 }  // namespace penstock::transport

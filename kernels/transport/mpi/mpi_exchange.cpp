@@ -16,7 +16,7 @@ namespace penstock::transport {
 namespace {
 
 constexpr size_t head_bytes = 4096;
-constexpr size_t long_bytes = 32 * 1024;  ///< shorter messages are one piece: they are there in one poll
+constexpr size_t long_bytes = 128 * 1024;  ///< shorter messages are one piece: they are there in a few polls
 
 /// MPI promises tags up to 32767. One pair never has so many messages in flight, so wrapping is harmless.
 int tag_of(const Transfer& transfer) {
@@ -52,7 +52,7 @@ class Exchange {
       if (!transfer.sends) post(transfer);
     for (const Transfer& transfer : group.all())
       if (transfer.sends) post(transfer);
-    Patience patience;
+    Patience patience(shared_.crowded());
     size_t open = requests_.size();
     size_t flowing = 0;
     while (open > 0) {

@@ -32,8 +32,10 @@ void minimum_bf16(void* in, void* in_out, int* length, MPI_Datatype*) {
 
 }  // namespace
 
-MpiShared::MpiShared(const MpiOptions& options)
-    : options_(options), interruption_(std::make_shared<Interruption>([this] { turns_.notify_all(); })) {
+MpiShared::MpiShared(const MpiOptions& options, bool crowded)
+    : options_(options),
+      crowded_(crowded),
+      interruption_(std::make_shared<Interruption>([this] { turns_.notify_all(); })) {
   constexpr size_t most_bytes = (size_t{1} << 31) - 8;
   if (options_.piece_bytes < 8 || options_.piece_bytes > most_bytes) {
     throw UsageError(

@@ -17,12 +17,14 @@ namespace penstock::transport {
 /// What the communicators of this process share: options, the stop, and the reductions that MPI has not.
 class MpiShared {
  public:
-  explicit MpiShared(const MpiOptions& options);
+  /// `crowded`: as for Patience.
+  MpiShared(const MpiOptions& options, bool crowded);
   ~MpiShared();
   MpiShared(const MpiShared&) = delete;
   MpiShared& operator=(const MpiShared&) = delete;
 
   const MpiOptions& options() const { return options_; }
+  bool crowded() const { return crowded_; }
   const std::shared_ptr<Interruption>& interruption() const { return interruption_; }
   /// Where operations wait for their turn; roused when the world stops.
   cpu::WaitPoint& turns() { return turns_; }
@@ -31,6 +33,7 @@ class MpiShared {
 
  private:
   const MpiOptions options_;
+  const bool crowded_;
   cpu::WaitPoint turns_;
   std::shared_ptr<Interruption> interruption_;
   std::array<MPI_Op, 3> bf16_operations_;

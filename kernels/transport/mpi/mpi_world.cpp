@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <numeric>
+#include <thread>
 #include <utility>
 
 #include <fmt/format.h>
@@ -47,10 +48,22 @@ int size_of_world() {
   return size;
 }
 
+/// On this machine.
+bool more_ranks_than_processors() {
+  MPI_Comm machine = MPI_COMM_NULL;
+  check_mpi("MPI_Comm_split_type",
+            MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &machine), starting);
+  int ranks = 0;
+  check_mpi("MPI_Comm_size", MPI_Comm_size(machine, &ranks), starting);
+  MPI_Comm_free(&machine);
+  return static_cast<unsigned>(ranks) > std::thread::hardware_concurrency();
+}
+
 class MpiWorld final : public World {
  public:
   explicit MpiWorld(const MpiOptions& options)
-      : World(rank_in_world(), size_of_world()), shared_(std::make_shared<MpiShared>(options)) {
+      : World(rank_in_world(), size_of_world()),
+        shared_(std::make_shared<MpiShared>(options, more_ranks_than_processors())) {
     check_mpi("MPI_Comm_dup", MPI_Comm_dup(MPI_COMM_WORLD, &control_), starting);
     check_mpi("MPI_Comm_set_errhandler", MPI_Comm_set_errhandler(control_, MPI_ERRORS_RETURN), starting);
   }
@@ -77,7 +90,7 @@ class MpiWorld final : public World {
     MPI_Request request = MPI_REQUEST_NULL;
     check_mpi("MPI_Iallgather",
               MPI_Iallgather(&ours, 1, MPI_INT64_T, sizes.data(), 1, MPI_INT64_T, control_, &request), doing);
-    wait_for(request, "MPI_Iallgather", *shared_->interruption(), 0, doing);
+    wait_for(request, "MPI_Iallgather", *shared_, 0, doing);
 
     const int64_t total = std::accumulate(sizes.begin(), sizes.end(), int64_t{0});
     if (total > INT32_MAX) {
@@ -92,7 +105,7 @@ class MpiWorld final : public World {
               MPI_Iallgatherv(bytes.data(), static_cast<int>(ours), MPI_BYTE, all.data(), counts.data(),
                               offsets.data(), MPI_BYTE, control_, &request),
               doing);
-    wait_for(request, "MPI_Iallgatherv", *shared_->interruption(), 0, doing);
+    wait_for(request, "MPI_Iallgatherv", *shared_, 0, doing);
     std::vector<std::string> result(ranks);
     for (size_t i = 0; i < ranks; ++i)
       result[i] = all.substr(static_cast<size_t>(offsets[i]), static_cast<size_t>(counts[i]));

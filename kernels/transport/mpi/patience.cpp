@@ -11,13 +11,13 @@ void Patience::pause(size_t flowing_bytes) const {
   constexpr double slowest_bytes_per_second = 100e6;
   constexpr Seconds least_flow{2e-3};
   const Seconds waited = std::chrono::steady_clock::now() - since_;
-  Seconds limit = spin;
+  Seconds poll = spin;
   if (flowing_bytes > 0)
-    limit = least_flow + Seconds(static_cast<double>(flowing_bytes) / slowest_bytes_per_second);
-  if (waited < limit) {
-    std::this_thread::yield();
-  } else {
+    poll = least_flow + Seconds(static_cast<double>(flowing_bytes) / slowest_bytes_per_second);
+  if (waited >= poll) {
     std::this_thread::sleep_for(std::min<Seconds>(waited / 8, longest_sleep));
+  } else if (crowded_) {
+    std::this_thread::yield();
   }
 }
 
