@@ -69,12 +69,13 @@ Measured measure(int64_t threads, const std::string& precision, int steps) {
   const Job job = gpt2_124m(threads, precision);
   Measured result;
   Backend backend = make_backend(job, 0);
-  const model::RankConfig config = whole_model_config(job, job.micro_batches());
-  result.roof = measure_matmul_roof(*backend.device, backend.math, config.compute);
+  const DType compute = model::compute_dtype(job.precision.compute);
+  result.roof = measure_matmul_roof(*backend.device, backend.math, compute);
   const auto start = Clock::now();
   std::vector<double> times;
-  {
-    runtime::LocalEngine engine(*backend.device, backend.math, config);
+  transport::run_inproc(1, {}, [&](transport::World& world) {
+    runtime::PipelineEngine engine(*backend.device, backend.math, world,
+                                   runtime::plan_pipeline(pipeline_request(job)));
     engine.rank().initialise(engine.stream());
     result.planned = engine.rank().memory().plan().bytes();
     BatchSet set(job, job.micro_batches());
@@ -101,8 +102,8 @@ Measured measure(int64_t threads, const std::string& precision, int steps) {
     result.step = times[times.size() / 2];
     const double flops = static_cast<double>(tokens) * model::training_flops_per_token(job.model);
     result.share = flops / result.step / result.roof;
-  }
-  result.roof = std::max(result.roof, measure_matmul_roof(*backend.device, backend.math, config.compute));
+  });
+  result.roof = std::max(result.roof, measure_matmul_roof(*backend.device, backend.math, compute));
   return result;
 }
 

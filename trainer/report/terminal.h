@@ -10,7 +10,7 @@ struct Terminal {
   int columns = 80;
 };
 
-/// Redrawing needs a terminal that is not TERM=dumb, and NO_COLOR not set.
+/// Redrawing needs a terminal that is not TERM=dumb, NO_COLOR not set, and no mpirun in between.
 Terminal terminal_of(std::FILE* stream);
 
 }  // namespace penstock::report
