@@ -66,8 +66,7 @@ void Checkpointing::save(int64_t step) {
     }
   } catch (const checkpoint::SaveError& error) {
     writer_.abandon(step);
-    failure_ =
-        fmt::format("step {}: saving failed: {}; the earlier checkpoints are whole", step, error.what());
+    failure_ = fmt::format("step {}: saving failed: {}", step, error.what());
     reports_.warning(failure_);
     reports_.event("save_failed", step, {{"reason", error.what()}});
   }

@@ -32,8 +32,9 @@ class Corpus {
   /// and throws data::DataError for a vocabulary smaller than the tokenizer's. Null where the job names none.
   static std::shared_ptr<const data::Tokenizer> open_tokenizer(Job& job);
 
-  /// Opens the token files. `job` is resolved: its vocab_size is known. Throws data::DataError.
-  explicit Corpus(const Job& job);
+  /// Opens the token files. `job` is resolved: its vocab_size is known. Throws data::DataError, also where a
+  /// file says that it was made with another tokenizer than `tokenizer` (null: not compared).
+  Corpus(const Job& job, const data::Tokenizer* tokenizer);
 
   const data::Sampler& train() const { return *train_; }
   /// Null where the job has no validation file.

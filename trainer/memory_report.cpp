@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "kernels/cpu/host_memory.h"
 #include "model/call_sites.h"
 #include "model/flops.h"
 #include "model/parameter.h"
@@ -12,6 +13,10 @@ namespace {
 
 double mebibytes(size_t bytes) {
   return static_cast<double>(bytes) / (1 << 20);
+}
+
+double gibibytes(size_t bytes) {
+  return static_cast<double>(bytes) / (1 << 30);
 }
 
 // tokens, targets, positions and starts of two steps (StepBatches reads one ahead), and the sample ids.
@@ -37,10 +42,20 @@ MemoryReport memory_report(const Job& job, Backend& backend) {
   return report;
 }
 
-void check_memory_limit(const MemoryReport& report, const Job& job) {
-  if (job.parallel.memory_limit_gib <= 0)
-    return;  // automatic: the arenas refuse what the machine does not have
-  const double needed = static_cast<double>(report.total()) / (1 << 30);
+void check_memory_limit(const MemoryReport& report, const Job& job, const Device& device) {
+  if (job.parallel.memory_limit_gib <= 0) {
+    if (device.kind() != DeviceKind::cpu) return;
+    // All arenas together: each alone might fit, and the run be refused with the others touched already.
+    const size_t wanted = report.device.bytes() + report.host_batches;
+    const cpu::AvailableMemory available = cpu::available_memory();
+    if (wanted <= available.bytes) return;
+    throw MemoryLimitError(fmt::format(
+        "the run needs {:.3f} GiB ({} bytes), but only {:.3f} GiB ({} bytes) are available ({}); "
+        "lower batch.micro, set recompute.mode, or make the model smaller (`penstock plan` shows "
+        "every piece)",
+        gibibytes(wanted), wanted, gibibytes(available.bytes), available.bytes, available.source));
+  }
+  const double needed = gibibytes(report.total());
   if (needed <= job.parallel.memory_limit_gib) return;
   throw MemoryLimitError(
       fmt::format("the run needs {:.3f} GiB ({} bytes), but parallel.memory_limit_gib is {:g}; lower "

@@ -86,7 +86,7 @@ ExitCode conclude(RunReports& reports, const Job& job, const Decision& decision,
 
 ExitCode train(Job job, const TrainOptions& options) {
   const auto tokenizer = Corpus::open_tokenizer(job);
-  Corpus corpus(job);
+  Corpus corpus(job, tokenizer.get());
   const RunFolder folder(std::filesystem::path(job.run.folder) / job.run.name);
   StopSwitch stop(folder.control(), wall_time(job));
   const checkpoint::Claim claim = checkpoint::claim_attempt(folder.checkpoints().string());
@@ -113,7 +113,7 @@ ExitCode train(Job job, const TrainOptions& options) {
   const model::RankConfig config = whole_model_config(job, job.micro_batches());
   const double roof = measure_matmul_roof(*backend.device, backend.math, config.compute);
   const MemoryReport memory = memory_report(job, backend);
-  check_memory_limit(memory, job);
+  check_memory_limit(memory, job, *backend.device);
   runtime::LocalEngine engine(*backend.device, backend.math, config);
   engine.rank().initialise(engine.stream());
   StepBatches batches(job, corpus);

@@ -13,12 +13,12 @@ int run_plan_job(const JobArguments& arguments, bool json) {
   Corpus::open_tokenizer(job);
   Backend backend = make_backend(job, 0);
   const MemoryReport report = memory_report(job, backend);
-  check_memory_limit(report, job);
   if (json) {
     fmt::print("{}\n", to_json(report).dump(2));
   } else {
     fmt::print("{} on {}: {}", arguments.file, backend.device->description(), table(report));
   }
+  check_memory_limit(report, job, *backend.device);  // after the pieces: they say what to cut
   return 0;
 }
 
