@@ -107,7 +107,7 @@ std::string Checkpointing::write_and_commit(int64_t step, uint64_t& bytes) {
     failure = world.broadcast(failure, 0);
   }
   if (failure.empty()) return {};
-  return fmt::format("step {}: saving failed: {}; the earlier checkpoints are whole", step, failure);
+  return fmt::format("step {}: saving failed: {}", step, failure);
 }
 
 checkpoint::Manifest Checkpointing::manifest(int64_t step) const {

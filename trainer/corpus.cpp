@@ -19,6 +19,20 @@ data::SamplerOptions options_of(const Job& job) {
   return options;
 }
 
+// Ids mean what the tokenizer that made them says: with another one of no smaller vocabulary a run would
+// train without complaint, and write nonsense.
+void check_tokenizer(const Job& job, const data::Sampler& sampler, const data::Tokenizer* tokenizer) {
+  if (tokenizer == nullptr) return;
+  for (const auto& file : sampler.files()) {
+    const std::string& made_with = file->facts().tokenizer;
+    if (made_with.empty() || made_with == tokenizer->fingerprint()) continue;  // empty: nobody knows
+    throw data::DataError(
+        fmt::format("{}: found token ids of the tokenizer with fingerprint {}, expected {}, that of {} "
+                    "(data.tokenizer); name the tokenizer that made the file, or prepare the data again",
+                    file->bin_path(), made_with, tokenizer->fingerprint(), job.data.tokenizer));
+  }
+}
+
 }  // namespace
 
 HostMicroBatch::HostMicroBatch(int64_t sequences, int64_t sequence_length)
@@ -41,7 +55,8 @@ std::shared_ptr<const data::Tokenizer> Corpus::open_tokenizer(Job& job) {
   return tokenizer;
 }
 
-Corpus::Corpus(const Job& job, bool opens_files) : document_mask_(job.data.document_mask) {
+Corpus::Corpus(const Job& job, const data::Tokenizer* tokenizer, bool opens_files)
+    : document_mask_(job.data.document_mask) {
   if (!opens_files) return;
   data::SamplerOptions train = options_of(job);
   const bool weighted = std::any_of(job.data.train.begin(), job.data.train.end(),
@@ -50,11 +65,13 @@ Corpus::Corpus(const Job& job, bool opens_files) : document_mask_(job.data.docum
     train.sources.push_back({source.path, weighted ? std::optional<double>(source.weight) : std::nullopt});
   }
   train_ = std::make_unique<data::Sampler>(std::move(train));
+  check_tokenizer(job, *train_, tokenizer);
   if (!job.data.validation.empty()) {
     data::SamplerOptions validation = options_of(job);
     validation.sources.push_back({job.data.validation, std::nullopt});
     validation.shuffle = false;
     validation_ = std::make_unique<data::Sampler>(std::move(validation));
+    check_tokenizer(job, *validation_, tokenizer);
   }
 }
 

@@ -35,7 +35,9 @@ class Corpus {
   /// Opens the token files. `job` is resolved: its vocab_size is known. Throws data::DataError.
   /// `opens_files` is false on ranks that need neither tokens nor targets: they fill in positions and sample
   /// ids, which follow from the sample's number.
-  explicit Corpus(const Job& job, bool opens_files = true);
+  /// DataError too where a file says that it was made with another tokenizer than `tokenizer` (null: not
+  /// compared).
+  Corpus(const Job& job, const data::Tokenizer* tokenizer, bool opens_files);
 
   /// XXH3 over what decides the samples; empty without files.
   std::string fingerprint() const { return train_ ? train_->fingerprint() : std::string(); }

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "kernels/cpu/host_memory.h"
 #include "model/call_sites.h"
 #include "model/flops.h"
 #include "model/parameter.h"
@@ -15,6 +16,10 @@ namespace {
 
 double mebibytes(size_t bytes) {
   return static_cast<double>(bytes) / (1 << 20);
+}
+
+double gibibytes(size_t bytes) {
+  return static_cast<double>(bytes) / (1 << 30);
 }
 
 // tokens, targets, positions and starts of two steps (StepBatches reads one ahead), and the sample ids.
@@ -78,11 +83,27 @@ MemoryReport memory_report(const Job& job, Backend& backend, const runtime::Pipe
   return report;
 }
 
-void check_memory_limit(const MemoryReport& report, const Job& job) {
-  if (job.parallel.memory_limit_gib <= 0)
-    return;  // automatic: the arenas refuse what the machine does not have
+void check_memory_limit(const MemoryReport& report, const Job& job, const Device& device,
+                        bool in_one_process) {
+  if (job.parallel.memory_limit_gib <= 0) {
+    if (device.kind() != DeviceKind::cpu) return;
+    // All arenas together: each alone might fit, and the run be refused with the others touched already.
+    size_t wanted = largest_device(report) + report.host_batches;
+    if (in_one_process) {
+      wanted = 0;
+      for (const RankMemory& rank : report.ranks) wanted += rank.device.bytes() + report.host_batches;
+      wanted *= static_cast<size_t>(report.replicas);
+    }
+    const cpu::AvailableMemory available = cpu::available_memory();
+    if (wanted <= available.bytes) return;
+    throw MemoryLimitError(fmt::format(
+        "the run needs {:.3f} GiB ({} bytes), but only {:.3f} GiB ({} bytes) are available "
+        "({}); lower batch.micro, set recompute.mode, or make the model smaller (`penstock "
+        "plan` shows every piece)",
+        gibibytes(wanted), wanted, gibibytes(available.bytes), available.bytes, available.source));
+  }
   for (size_t rank = 0; rank < report.ranks.size(); ++rank) {
-    const double needed = static_cast<double>(report.total(rank)) / (1 << 30);
+    const double needed = gibibytes(report.total(rank));
     if (needed <= job.parallel.memory_limit_gib) continue;
     throw MemoryLimitError(
         fmt::format("pipeline rank {} needs {:.3f} GiB ({} bytes), but parallel.memory_limit_gib is "

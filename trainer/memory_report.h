@@ -40,13 +40,16 @@ struct MemoryReport {
 /// Call it before arenas are made. UsageError where the backend cannot run the model.
 MemoryReport memory_report(const Job& job, Backend& backend, const runtime::PipelinePlan& plan);
 
-/// The plan breaks parallel.memory_limit_gib; exit code ExitCode::usage.
+/// The plan breaks parallel.memory_limit_gib, or what the machine has; exit code ExitCode::usage.
 class MemoryLimitError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
-/// Throws MemoryLimitError with the numbers if a rank would need more than the job allows.
-void check_memory_limit(const MemoryReport& report, const Job& job);
+/// Throws MemoryLimitError with the numbers if a rank would need more than the job allows or, where it leaves
+/// that to the program ("auto"), than this machine has left: for all ranks, if they are `in_one_process`.
+/// Call it before arenas are made.
+void check_memory_limit(const MemoryReport& report, const Job& job, const Device& device,
+                        bool in_one_process);
 
 nlohmann::ordered_json to_json(const MemoryReport& report);
 /// Of each rank every arena and piece to the byte, then what lies outside, then the sum.

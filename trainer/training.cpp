@@ -124,10 +124,10 @@ ExitCode already_complete(const Job& job, const ResumePoint& point, RunReports& 
 }  // namespace
 
 ExitCode train(Job job, const TrainOptions& options, transport::World& world, StopSwitch* stop) {
-  Corpus::open_tokenizer(job);
+  const auto tokenizer = Corpus::open_tokenizer(job);
   runtime::PipelinePlan plan = runtime::plan_pipeline(pipeline_request(job));
   const runtime::Place place = plan.topology.place(world.rank());
-  Corpus corpus(job, needs_tokens(job, plan, place.pipeline));
+  Corpus corpus(job, tokenizer.get(), needs_tokens(job, plan, place.pipeline));
   const RunPaths paths(std::filesystem::path(job.run.folder) / job.run.name);
   Opening opening = open_run(job, paths, corpus, world, options.accept_changes);
   ResumePoint& point = opening.point;
@@ -143,7 +143,7 @@ ExitCode train(Job job, const TrainOptions& options, transport::World& world, St
 
   Backend backend = make_backend(job, world.rank());
   const MemoryReport memory = memory_report(job, backend, plan);
-  check_memory_limit(memory, job);
+  check_memory_limit(memory, job, *backend.device, world.transport() == "inproc");
   // Ranks that share processors measure at the same time, as they will compute at the same time.
   std::array<double, 1> roof{measure_matmul_roof(*backend.device, backend.math, plan.ranks.front().compute)};
   world.all_reduce(roof, transport::Reduction::sum);

@@ -16,7 +16,11 @@
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
+#include "data/bpe_trainer.h"
+#include "data/data_error.h"
+#include "data/file_writer.h"
 #include "data/token_writer.h"
+#include "data/tokenizer_json.h"
 #include "kernels/transport/inproc/inproc_world.h"
 #include "parallel/planner/cut.h"
 #include "trainer/backend.h"
@@ -48,8 +52,8 @@ struct TrainingTest : testing::Test {
   ~TrainingTest() override { fs::remove_all(root); }
 
   // A text with something to learn: tokens count up by a step that changes with the document.
-  void write_tokens(const std::string& name, int count) const {
-    data::TokenWriter writer((root / name).string(), 60, "");
+  void write_tokens(const std::string& name, int count, const std::string& tokenizer = "") const {
+    data::TokenWriter writer((root / name).string(), 60, tokenizer);
     int32_t token = 1;
     for (int document = 0; count > 0; ++document) {
       std::vector<int32_t> tokens;
@@ -385,6 +389,44 @@ TEST_F(TrainingTest, ARunThatWouldNotFitIsRefusedWithTheNumbers) {
     EXPECT_THAT(error.what(), HasSubstr("0.001"));
   }
   EXPECT_EQ(train(job("wide", {"parallel.memory_limit_gib=4.0", "run.steps=1"}), {}), ExitCode::finished);
+}
+
+TEST_F(TrainingTest, ARunTooLargeForTheMachineIsRefusedBeforeItTakesMemory) {
+  // 64 Ki x 64 Ki matrices: each arena by itself would not fit either, but none may be tried.
+  const std::vector<std::string> sizes{"model.hidden_size=65536", "model.layers=64"};
+  try {
+    train(job("huge", sizes), {});
+    FAIL() << "a machine with terabytes of memory?";
+  } catch (const MemoryLimitError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("the run needs"));
+    EXPECT_THAT(error.what(), HasSubstr("are available"));
+  }
+}
+
+TEST_F(TrainingTest, TokensOfAnotherTokenizerAreRefused) {
+  data::BpeTrainer trainer({.vocabulary = 257, .min_frequency = 2, .special = {"<|endoftext|>"}});
+  trainer.add_text("in the beginning");
+  const std::string path = (root / "tokenizer.json").string();
+  const data::Tokenizer tokenizer(trainer.train({}));
+  data::write_file(path, data::tokenizer_json(tokenizer));
+  const std::vector<std::string> overrides{"data.tokenizer=" + path, "model.vocab_size=257", "run.steps=1"};
+  // Whoever made the files did not say with what: nothing to compare.
+  EXPECT_EQ(train(job("unknown", overrides), {}), ExitCode::finished);
+  write_tokens("validation", 600, tokenizer.fingerprint());
+  write_tokens("text", 4000, tokenizer.fingerprint());
+  EXPECT_EQ(train(job("same", overrides), {}), ExitCode::finished);
+  for (const char* other : {"text", "validation"}) {
+    write_tokens(other, 4000, "0123456789abcdef");
+    try {
+      train(job(std::string("other-") + other, overrides), {});
+      ADD_FAILURE() << other << " was taken";
+    } catch (const data::DataError& error) {
+      EXPECT_THAT(error.what(), HasSubstr(std::string(other) + ".bin: found token ids of the tokenizer"));
+      EXPECT_THAT(error.what(), HasSubstr("0123456789abcdef"));
+      EXPECT_THAT(error.what(), HasSubstr(path));
+    }
+    write_tokens(other, 4000, tokenizer.fingerprint());
+  }
 }
 
 TEST_F(TrainingTest, ASpikeOfTheLossStopsTheRunIfTheJobSaysSo) {

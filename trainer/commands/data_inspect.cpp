@@ -11,6 +11,7 @@
 #include "data/token_file.h"
 #include "data/tokenizer_json.h"
 #include "data/utf8.h"
+#include "trainer/commands/number_check.h"
 #include "trainer/commands/run_command.h"
 #include "trainer/report/progress_bar.h"
 
@@ -142,9 +143,10 @@ CLI::App* add_data_inspect(CLI::App& parent, int& exit_code) {
   command->add_option("--tokenizer", options->tokenizer, "tokenizer.json, to compare and to show text")
       ->type_name("FILE");
   command->add_option("--sample", options->sample, "show the K-th piece of --length tokens, from 0")
+      ->check(whole_number(0, int64_t{1} << 62))
       ->type_name("K");
   command->add_option("--length", options->length, "tokens of a sample")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 24))
+      ->check(whole_number(1, int64_t{1} << 24))
       ->capture_default_str()
       ->type_name("T");
   command->add_flag("--json", options->json, "one JSON object on standard output");

@@ -14,6 +14,7 @@
 #include "data/utf8.h"
 #include "trainer/commands/document_split.h"
 #include "trainer/commands/input_size.h"
+#include "trainer/commands/number_check.h"
 #include "trainer/commands/run_command.h"
 #include "trainer/report/progress_bar.h"
 
@@ -237,7 +238,7 @@ CLI::App* add_data_prepare(CLI::App& parent, int& exit_code) {
       ->add_option(
           "--validation-fraction", options->validation_fraction,
           "this part goes to PREFIX-validation: drawn documents, or with `file` the end of each file")
-      ->check(CLI::Range(0.0, 0.99))
+      ->check(real_number(0.0, 0.99))
       ->type_name("F");
   command->add_option("--end-of-text", options->end_of_text, "the special token put after each document")
       ->capture_default_str()

@@ -9,6 +9,7 @@
 
 #include "data/data_error.h"
 #include "trainer/commands/job_arguments.h"
+#include "trainer/commands/number_check.h"
 #include "trainer/commands/run_command.h"
 #include "trainer/commands/run_ranks.h"
 #include "trainer/evaluation.h"
@@ -31,7 +32,8 @@ int run_eval(const EvalArguments& arguments, const Job& job, transport::World& w
         fmt::format("{}: data.validation names no token file to evaluate on", arguments.job.file));
   }
   Inference model = open_inference(job, arguments.checkpoint, world, false);
-  Corpus corpus(model.job, needs_tokens(model.job, model.engine->plan(), model.engine->place().pipeline));
+  Corpus corpus(model.job, model.tokenizer.get(),
+                needs_tokens(model.job, model.engine->plan(), model.engine->place().pipeline));
   const EvaluationResult result =
       evaluate(*model.engine, world, corpus, model.job,
                arguments.samples > 0 ? arguments.samples : std::numeric_limits<int64_t>::max());
@@ -63,7 +65,7 @@ CLI::App* add_eval(CLI::App& parent, int& exit_code) {
   command->add_option("--checkpoint", arguments->checkpoint, "a checkpoint's folder; else the run's newest")
       ->type_name("FOLDER");
   command->add_option("--samples", arguments->samples, "only the first so many samples; else all of the file")
-      ->check(CLI::PositiveNumber)
+      ->check(whole_number(1, std::numeric_limits<int64_t>::max()))
       ->type_name("N");
   command->add_flag("--json", arguments->json, "answer in JSON");
   command->footer(

@@ -1,6 +1,7 @@
 #include "trainer/commands/generate.h"
 
 #include <cstdio>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "data/data_error.h"
 #include "data/encoder.h"
 #include "trainer/commands/job_arguments.h"
+#include "trainer/commands/number_check.h"
 #include "trainer/commands/run_command.h"
 #include "trainer/commands/run_ranks.h"
 #include "trainer/generation.h"
@@ -68,26 +70,27 @@ CLI::App* add_generate(CLI::App& parent, int& exit_code) {
       ->add_option("--prompt", arguments->prompt, "the text to go on from; without one a new document begins")
       ->type_name("TEXT");
   command->add_option("--tokens", arguments->tokens, "tokens to write at most")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 30))
+      ->check(whole_number(1, int64_t{1} << 30))
       ->capture_default_str()
       ->type_name("N");
   command->add_option("--texts", arguments->texts, "how many continuations")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 20))
+      ->check(whole_number(1, int64_t{1} << 20))
       ->capture_default_str()
       ->type_name("N");
   command->add_option("--temperature", arguments->choice.temperature, "0: always the likeliest token")
-      ->check(CLI::Range(0.0, 100.0))
+      ->check(real_number(0.0, 100.0))
       ->capture_default_str()
       ->type_name("X");
   command->add_option("--top-k", arguments->choice.top_k, "only the k likeliest tokens; 0: all")
-      ->check(CLI::NonNegativeNumber)
+      ->check(whole_number(0, int64_t{1} << 30))
       ->capture_default_str()
       ->type_name("K");
   command->add_option("--top-p", arguments->choice.top_p, "only the likeliest tokens that reach p together")
-      ->check(CLI::Range(1e-9, 1.0))
+      ->check(real_number(1e-9, 1.0))
       ->capture_default_str()
       ->type_name("P");
   command->add_option("--seed", arguments->choice.seed, "another seed, another text")
+      ->check(whole_number(0, std::numeric_limits<int64_t>::max()))
       ->capture_default_str()
       ->type_name("N");
   command->add_option("--checkpoint", arguments->checkpoint, "a checkpoint's folder; else the run's newest")

@@ -14,12 +14,12 @@ int run_plan_job(const JobArguments& arguments, bool json) {
   Backend backend = make_backend(job, 0);
   const runtime::PipelinePlan plan = runtime::plan_pipeline(pipeline_request(job));
   const MemoryReport report = memory_report(job, backend, plan);
-  check_memory_limit(report, job);
   if (json) {
     fmt::print("{}\n", to_json(report).dump(2));
   } else {
     fmt::print("{} on {}: {}", arguments.file, backend.device->description(), table(report));
   }
+  check_memory_limit(report, job, *backend.device, false);  // after the pieces: they say what to cut
   return 0;
 }
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -16,6 +15,7 @@
 #include "parallel/schedule/catalogue.h"
 #include "parallel/schedule/csv.h"
 #include "parallel/schedule/draw.h"
+#include "trainer/commands/number_check.h"
 #include "trainer/commands/schedule_answer.h"
 
 namespace penstock::commands {
@@ -196,18 +196,6 @@ void compare(const PlanScheduleOptions& options, std::ostream& out) {
          "time shows;\n"
          "rank-span is real only where optimizer steps do not wait for other ranks. 2bw: one step in the "
          "steady state.\n";
-}
-
-// A whole number in a range, refused in these words before CLI11 would convert it.
-CLI::Validator whole_number(long low, long high) {
-  const auto check = [low, high](std::string& text) -> std::string {
-    long value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    const bool whole = error == std::errc() && end == text.data() + text.size();
-    if (whole && value >= low && value <= high) return "";
-    return fmt::format("\"{}\": expected a whole number from {} to {}", text, low, high);
-  };
-  return {check, ""};
 }
 
 }  // namespace

@@ -1,7 +1,10 @@
 #include "trainer/commands/run_command.h"
 
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <exception>
+#include <string>
 
 #include <fmt/format.h>
 
@@ -53,6 +56,16 @@ int run_command(const std::function<int()>& work) {
   } catch (const std::exception& error) {
     return report(ExitCode::internal_error, error.what());
   }
+}
+
+int checked_output(int exit_code) {
+  errno = 0;
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return exit_code;
+  const std::string reason = errno == 0 ? "an earlier write failed" : std::strerror(errno);
+  const int failed =
+      report(ExitCode::storage,
+             fmt::format("cannot write to standard output: {}; what is there is incomplete", reason).c_str());
+  return exit_code == 0 ? failed : exit_code;
 }
 
 }  // namespace penstock::commands

@@ -9,4 +9,8 @@ namespace penstock::commands {
 /// ResumeError, RunFolderError 2; DataError 3; CheckpointError 4; SaveError 6; anything else 1.
 int run_command(const std::function<int()>& work);
 
+/// The exit status of a command whose product went to standard output: ExitCode::storage, with a message, if
+/// it could not be written (a full disk behind `>`), else `exit_code`.
+int checked_output(int exit_code);
+
 }  // namespace penstock::commands

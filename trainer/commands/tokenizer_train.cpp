@@ -12,6 +12,7 @@
 #include "data/file_writer.h"
 #include "data/tokenizer_json.h"
 #include "trainer/commands/input_size.h"
+#include "trainer/commands/number_check.h"
 #include "trainer/commands/run_command.h"
 #include "trainer/report/progress_bar.h"
 
@@ -85,10 +86,10 @@ CLI::App* add_tokenizer_train(CLI::App& parent, int& exit_code) {
       ->add_option("--vocab-size", options->vocabulary,
                    "tokens in all: <|endoftext|>, the 256 bytes, and merges")
       ->required()
-      ->check(CLI::Range(int64_t{257}, largest_vocabulary))
+      ->check(whole_number(257, largest_vocabulary))
       ->type_name("N");
   command->add_option("--min-frequency", options->min_frequency, "a rarer pair is not merged")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40))
+      ->check(whole_number(1, int64_t{1} << 40))
       ->capture_default_str()
       ->type_name("N");
   command->add_option("--output", options->output, "where to write (Hugging Face tokenizer.json)")

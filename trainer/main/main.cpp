@@ -11,6 +11,7 @@
 #include "trainer/commands/generate.h"
 #include "trainer/commands/job.h"
 #include "trainer/commands/plan.h"
+#include "trainer/commands/run_command.h"
 #include "trainer/commands/tokenizer_train.h"
 #include "trainer/commands/train.h"
 #include "trainer/commands/usage_error.h"
@@ -34,16 +35,19 @@ int main(int argc, char** argv) {
   add_plan(app, exit_code);
   CLI::App* data = app.add_subcommand("data", "Prepare and inspect token files");
   data->require_subcommand(1);
+  data->footer("`penstock data COMMAND --help` tells more.");
   add_data_prepare(*data, exit_code);
   add_data_inspect(*data, exit_code);
   CLI::App* tokenizer = app.add_subcommand("tokenizer", "Train a tokenizer");
   tokenizer->require_subcommand(1);
+  tokenizer->footer("`penstock tokenizer COMMAND --help` tells more.");
   add_tokenizer_train(*tokenizer, exit_code);
   add_job(app, exit_code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return report_usage_error(app, error);
+    return checked_output(report_usage_error(app, error));
   }
-  return exit_code;
+  // What `train` makes lies in its run folder; a lost console is no reason to call the run failed.
+  return app.got_subcommand("train") ? exit_code : checked_output(exit_code);
 }
