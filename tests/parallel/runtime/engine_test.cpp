@@ -98,6 +98,47 @@ TEST(Engine, EvaluationAddsReplicas) {
   });
 }
 
+std::vector<float> gradients_of(model::RankModel& rank) {
+  std::vector<float> all;
+  for (const auto& unit : rank.parameters().unit_gradients()) {
+    const auto* begin = unit.values.as<float>();
+    all.insert(all.end(), begin, begin + unit.values.elements());
+  }
+  return all;
+}
+
+TEST(Engine, ReplicasAreSummedInTheirOrder) {
+  Job job = make_job(tiny_llama(), 1, "1f1b", 1, 2, 3);
+  std::vector<std::vector<float>> parts;
+  for (int replica = 0; replica < 3; ++replica) {
+    Alone alone(job);
+    std::vector<HostBatch> batches = batches_of(job, 0, replica);
+    std::vector<model::SideBand> bands;
+    for (HostBatch& batch : batches) bands.push_back(batch.band());
+    alone->start_step({0, 1e-2, 60}, bands);
+    alone->finish_step();
+    parts.push_back(gradients_of(alone->rank()));
+  }
+  std::vector<float> expected;
+  size_t other_order = 0;
+  for (size_t i = 0; i < parts[0].size(); ++i) {
+    expected.push_back((parts[0][i] + parts[1][i]) + parts[2][i]);
+    other_order += expected.back() != (parts[2][i] + parts[1][i]) + parts[0][i] ? 1 : 0;
+  }
+  EXPECT_GT(other_order, expected.size() / 20) << "this data does not tell orders apart";
+  for (const double bucket_mib : {64.0, 0.001}) {
+    job.request.parallel.bucket_mib = bucket_mib;
+    run_ranks(job, [&](runtime::PipelineEngine& engine, transport::World& world) {
+      std::vector<HostBatch> batches = batches_of(job, 0, engine.place().replica);
+      std::vector<model::SideBand> bands;
+      for (HostBatch& batch : batches) bands.push_back(batch.band());
+      engine.start_step({0, 1e-2, 60}, bands);
+      engine.finish_step();
+      EXPECT_EQ(gradients_of(engine.rank()), expected) << "rank " << world.rank();
+    });
+  }
+}
+
 TEST(Engine, LogitsOnEveryRank) {
   for (Job job : layouts()) {
     SCOPED_TRACE(fmt::format("{}, P = {}", job.request.parallel.schedule, job.request.parallel.pipeline));
