@@ -58,9 +58,8 @@ TEST(Engine, EvaluatesAnyNumberOfMicroBatchesInARow) {
     run_ranks(job, [&](runtime::PipelineEngine& engine, transport::World& world) {
       static std::mutex mutex;
       std::vector<HostBatch> batches;
-      std::vector<model::SideBand> bands;
       for (int m = 0; m < 11; ++m) batches.push_back(random_batch(job.request.common.model, 2, 100 + 2 * m));
-      for (HostBatch& batch : batches) bands.push_back(batch.band());
+      const std::vector<model::SideBand> bands = bands_of(batches);
       const std::span<const model::SideBand> all(bands);
       for (const size_t count : {1U, 11U, 3U, 4U, 1U, 5U}) {
         const double found = engine.evaluate(all.first(count));
@@ -84,15 +83,13 @@ TEST(Engine, EvaluationAddsReplicas) {
   std::vector<double> parts;
   for (int replica = 0; replica < 2; ++replica) {
     std::vector<HostBatch> batches = batches_of(job, 0, replica);
-    std::vector<model::SideBand> bands;
-    for (HostBatch& batch : batches) bands.push_back(batch.band());
+    const std::vector<model::SideBand> bands = bands_of(batches);
     // Replicas may have different numbers of micro-batches.
     parts.push_back(alone->evaluate(std::span<const model::SideBand>(bands).first(replica == 0 ? 3 : 1)));
   }
   run_ranks(job, [&](runtime::PipelineEngine& engine, transport::World&) {
     std::vector<HostBatch> batches = batches_of(job, 0, engine.place().replica);
-    std::vector<model::SideBand> bands;
-    for (HostBatch& batch : batches) bands.push_back(batch.band());
+    const std::vector<model::SideBand> bands = bands_of(batches);
     const size_t count = engine.place().replica == 0 ? 3 : 1;
     EXPECT_EQ(engine.evaluate(std::span<const model::SideBand>(bands).first(count)), parts[0] + parts[1]);
   });
@@ -113,8 +110,7 @@ TEST(Engine, ReplicasAreSummedInTheirOrder) {
   for (int replica = 0; replica < 3; ++replica) {
     Alone alone(job);
     std::vector<HostBatch> batches = batches_of(job, 0, replica);
-    std::vector<model::SideBand> bands;
-    for (HostBatch& batch : batches) bands.push_back(batch.band());
+    const std::vector<model::SideBand> bands = bands_of(batches);
     alone->start_step({0, 1e-2, 60}, bands);
     alone->finish_step();
     parts.push_back(gradients_of(alone->rank()));
@@ -130,8 +126,7 @@ TEST(Engine, ReplicasAreSummedInTheirOrder) {
     job.request.parallel.bucket_mib = bucket_mib;
     run_ranks(job, [&](runtime::PipelineEngine& engine, transport::World& world) {
       std::vector<HostBatch> batches = batches_of(job, 0, engine.place().replica);
-      std::vector<model::SideBand> bands;
-      for (HostBatch& batch : batches) bands.push_back(batch.band());
+      const std::vector<model::SideBand> bands = bands_of(batches);
       engine.start_step({0, 1e-2, 60}, bands);
       engine.finish_step();
       EXPECT_EQ(gradients_of(engine.rank()), expected) << "rank " << world.rank();
@@ -192,16 +187,14 @@ TEST(Engine, NamesTheFirstUnitThatIsNotFinite) {
       Alone alone(job);
       ASSERT_TRUE(put(alone->rank(), test));
       std::vector<HostBatch> first = batches_of(job, 0, 0);
-      std::vector<model::SideBand> first_bands;
-      for (HostBatch& batch : first) first_bands.push_back(batch.band());
+      const std::vector<model::SideBand> first_bands = bands_of(first);
       alone->start_step({0, 1e-2, 1}, first_bands);
       EXPECT_FALSE(alone->finish_step().applied);
       const auto expected = alone->find_nonfinite(first_bands);
       ASSERT_TRUE(expected);
       run_ranks(job, [&](runtime::PipelineEngine& engine, transport::World&) {
         std::vector<HostBatch> batches = batches_of(job, 0, engine.place().replica);
-        std::vector<model::SideBand> bands;
-        for (HostBatch& batch : batches) bands.push_back(batch.band());
+        const std::vector<model::SideBand> bands = bands_of(batches);
         EXPECT_FALSE(engine.find_nonfinite(bands));
         put(engine.rank(), test);
         engine.start_step({0, 1e-2, 1}, bands);
@@ -235,8 +228,7 @@ TEST(Engine, StampsSayWhatRanWhen) {
   const Job job = make_job(tiny_gpt2(), 2, "1f1b", 1, 4, 2);
   run_ranks(job, [&](runtime::PipelineEngine& engine, transport::World&) {
     std::vector<HostBatch> batches = batches_of(job, 0, engine.place().replica);
-    std::vector<model::SideBand> bands;
-    for (HostBatch& batch : batches) bands.push_back(batch.band());
+    const std::vector<model::SideBand> bands = bands_of(batches);
     for (uint64_t step = 0; step < 6; ++step) {
       engine.start_step({step, 1e-2, 1}, bands);
       engine.finish_step();

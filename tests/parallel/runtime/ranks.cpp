@@ -16,12 +16,6 @@ namespace {
 
 constexpr int64_t sequences = 2;
 
-std::vector<model::SideBand> bands_of(std::vector<HostBatch>& batches, bool first = true, bool last = true) {
-  std::vector<model::SideBand> bands;
-  for (HostBatch& batch : batches) bands.push_back(batch.band(first, last));
-  return bands;
-}
-
 model::StepInputs inputs_of(const Job& job, int step) {
   const model::RankConfig& common = job.request.common;
   return {
@@ -112,6 +106,12 @@ HostBatch random_batch(const ModelSection& model, int64_t count, int64_t first_s
     batch.samples.push_back(first_sample + sequence);
   }
   return batch;
+}
+
+std::vector<model::SideBand> bands_of(std::vector<HostBatch>& batches, bool first, bool last) {
+  std::vector<model::SideBand> bands(batches.size());
+  for (size_t m = 0; m < batches.size(); ++m) bands[m] = batches[m].band(first, last);
+  return bands;
 }
 
 Job make_job(const ModelSection& model, int pipeline, const std::string& schedule, int chunks,

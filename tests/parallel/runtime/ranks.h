@@ -23,6 +23,8 @@ struct HostBatch {
   /// `first`, `last`: whether tokens and targets are there.
   model::SideBand band(bool first = true, bool last = true);
 };
+/// Their side bands, which view them.
+std::vector<model::SideBand> bands_of(std::vector<HostBatch>& batches, bool first = true, bool last = true);
 HostBatch random_batch(const ModelSection& model, int64_t sequences, int64_t first_sample);
 
 /// What runs: `request.common.micro_batches` a step and replica.

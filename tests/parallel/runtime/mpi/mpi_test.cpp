@@ -26,8 +26,7 @@ void compare(transport::World& world, const std::string& schedule, int chunks, i
   run_rank(job, world, [&](runtime::PipelineEngine& engine, transport::World&) {
     expect_part_of(train_rank(job, engine), expected);
     std::vector<HostBatch> batches = batches_of(job, 0, engine.place().replica);
-    std::vector<model::SideBand> bands;
-    for (HostBatch& batch : batches) bands.push_back(batch.band());
+    const std::vector<model::SideBand> bands = bands_of(batches);
     EXPECT_GT(engine.evaluate(bands), 0);
   });
 }
