@@ -57,8 +57,9 @@ TEST(Engine, EvaluatesAnyNumberOfMicroBatchesInARow) {
     Alone alone(job);
     run_ranks(job, [&](runtime::PipelineEngine& engine, transport::World& world) {
       static std::mutex mutex;
-      std::vector<HostBatch> batches;
-      for (int m = 0; m < 11; ++m) batches.push_back(random_batch(job.request.common.model, 2, 100 + 2 * m));
+      std::vector<HostBatch> batches(11);
+      for (size_t m = 0; m < batches.size(); ++m)
+        batches[m] = random_batch(job.request.common.model, 2, 100 + 2 * static_cast<int64_t>(m));
       const std::vector<model::SideBand> bands = bands_of(batches);
       const std::span<const model::SideBand> all(bands);
       for (const size_t count : {1U, 11U, 3U, 4U, 1U, 5U}) {
