@@ -25,14 +25,6 @@ Executor::Executor(Device& device, ExecutorParts parts)
     const auto place = static_cast<size_t>(lane);
     const StreamUse use = lane == Lane::compute ? StreamUse::compute : StreamUse::transfer;
     streams_[place] = device.create_stream(std::string(name_of(lane)), use);
-    idle_[place] = device.create_event(fmt::format("{} idle", name_of(lane)));
-  }
-}
-
-void Executor::join() {
-  if (!ran_) return;
-  for (const Lane lane : lanes) {
-    if (lane != Lane::compute) stream(Lane::compute).wait(*idle_[static_cast<size_t>(lane)]);
   }
 }
 
@@ -60,8 +52,6 @@ void Executor::run(const StepList& list, std::span<Stamp> stamps) {
     if (step.done != nullptr) at.record(*step.done);
     ++stamp;
   }
-  for (const Lane lane : lanes) stream(lane).record(*idle_[static_cast<size_t>(lane)]);
-  ran_ = true;
 }
 
 void Executor::enqueue(const Step& step, Stream& stream) {

@@ -41,11 +41,8 @@ class Executor {
 
   Stream& stream(Lane lane) { return *streams_[static_cast<size_t>(lane)]; }
 
-  /// Between two lists: work enqueued on the compute stream after this follows all that was enqueued before,
-  /// on any lane.
-  void join();
-  /// Runs the list behind the work that is on the compute stream. `stamps`: one an instruction, written until
-  /// the work is done.
+  /// Runs the list behind the work that is on the compute stream. The list before it was waited for
+  /// (synchronize). `stamps`: one an instruction, written until the work is done.
   void run(const StepList& list, std::span<Stamp> stamps);
   /// Waits for all lanes; throws what any of them ran into.
   void synchronize();
@@ -60,9 +57,7 @@ class Executor {
   Device& device_;
   ExecutorParts parts_;
   std::array<std::unique_ptr<Stream>, lane_count> streams_;
-  std::array<std::unique_ptr<Event>, lane_count> idle_;
   std::unique_ptr<Event> opened_;
-  bool ran_ = false;
 };
 
 }  // namespace penstock::runtime

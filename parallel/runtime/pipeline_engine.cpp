@@ -84,8 +84,7 @@ ExecutorParts PipelineEngine::executor_parts() {
   return parts;
 }
 
-void PipelineEngine::open(std::span<const SideBand> micro_batches, Pass pass) {
-  executor_.join();
+void PipelineEngine::serve(std::span<const SideBand> micro_batches, Pass pass) {
   for (const auto& stage : stages_) {
     if (stage) stage->serve(micro_batches, pass);
   }
@@ -97,7 +96,7 @@ void PipelineEngine::start_step(const model::StepInputs& inputs, std::span<const
                                  micro_batches.size(), training_.micro_batches()));
   }
   guarded([&] {
-    open(micro_batches, Pass::training);
+    serve(micro_batches, Pass::training);
     rank_.optimizer().begin(stream(), inputs);
     rank_.zero_losses(stream());
     executor_.run(training_, stamps_[inputs.step % kept_steps]);
@@ -164,7 +163,7 @@ const StepList& PipelineEngine::evaluation_list(int micro_batches) {
 void PipelineEngine::forward_only(std::span<const SideBand> micro_batches) {
   const StepList& list = evaluation_list(static_cast<int>(micro_batches.size()));
   evaluation_stamps_.resize(list.steps().size());
-  open(micro_batches, Pass::evaluation);
+  serve(micro_batches, Pass::evaluation);
   rank_.zero_losses(stream());
   executor_.run(list, evaluation_stamps_);
 }

@@ -46,7 +46,8 @@ class PipelineEngine final : private StepOperations {
   Stream& stream() { return executor_.stream(Lane::compute); }
   bool owns(int stage) const { return plan_.owner(stage) == place_.pipeline; }
 
-  /// Enqueues a whole step and returns; as many side bands as the plan has micro-batches.
+  /// Enqueues a whole step and returns; as many side bands as the plan has micro-batches. finish_step() comes
+  /// before any other call.
   void start_step(const model::StepInputs& inputs, std::span<const model::SideBand> micro_batches);
   /// Waits for the step that was started. The same on every rank: losses are added over all replicas, each in
   /// ascending order of its micro-batches, replicas in order.
@@ -88,7 +89,7 @@ class PipelineEngine final : private StepOperations {
       throw;
     }
   }
-  void open(std::span<const model::SideBand> micro_batches, model::Pass pass);
+  void serve(std::span<const model::SideBand> micro_batches, model::Pass pass);
   const StepList& evaluation_list(int micro_batches);
   double evaluate_unguarded(std::span<const model::SideBand> micro_batches);
   void forward_only(std::span<const model::SideBand> micro_batches);

@@ -26,14 +26,14 @@ Place Topology::place(int world_rank) const {
 }
 
 std::vector<int> Topology::pipeline_of(int replica) const {
-  std::vector<int> ranks;
-  for (int p = 0; p < pipeline_; ++p) ranks.push_back(world_rank({p, replica}));
+  std::vector<int> ranks(static_cast<size_t>(pipeline_));
+  for (int p = 0; p < pipeline_; ++p) ranks[static_cast<size_t>(p)] = world_rank({p, replica});
   return ranks;
 }
 
 std::vector<int> Topology::replicas_of(int pipeline) const {
-  std::vector<int> ranks;
-  for (int d = 0; d < replicas_; ++d) ranks.push_back(world_rank({pipeline, d}));
+  std::vector<int> ranks(static_cast<size_t>(replicas_));
+  for (int d = 0; d < replicas_; ++d) ranks[static_cast<size_t>(d)] = world_rank({pipeline, d});
   return ranks;
 }
 

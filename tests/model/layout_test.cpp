@@ -16,7 +16,6 @@
 namespace penstock::testing {
 namespace {
 
-using model::Slice;
 using model::layout::Held;
 using model::layout::Layout;
 using model::layout::LayoutError;

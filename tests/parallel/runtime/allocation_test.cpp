@@ -48,15 +48,14 @@ TEST(Step, AllocatesNothingAfterTheFirst) {
     const Job job = make_job(tiny_gpt2(), 2, schedule, chunks, 4, replicas);
     run_ranks(job, [&](runtime::PipelineEngine& engine, transport::World& world) {
       std::vector<HostBatch> batches = batches_of(job, 0, engine.place().replica);
-      std::vector<model::SideBand> bands;
-      for (HostBatch& batch : batches) bands.push_back(batch.band());
+      const std::vector<model::SideBand> bands = bands_of(batches);
       int64_t after_first = 0;
       for (uint64_t step = 0; step < 3; ++step) {
         engine.start_step({step, 1e-2, 1}, bands);
         engine.finish_step();
         if (step == 0) after_first = allocations;
       }
-      EXPECT_EQ(allocations, after_first) << schedule << ", rank " << world.rank();
+      EXPECT_EQ(allocations, after_first) << job.request.parallel.schedule << ", rank " << world.rank();
     });
   }
 }

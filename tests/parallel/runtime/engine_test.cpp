@@ -57,10 +57,10 @@ TEST(Engine, EvaluatesAnyNumberOfMicroBatchesInARow) {
     Alone alone(job);
     run_ranks(job, [&](runtime::PipelineEngine& engine, transport::World& world) {
       static std::mutex mutex;
-      std::vector<HostBatch> batches;
-      std::vector<model::SideBand> bands;
-      for (int m = 0; m < 11; ++m) batches.push_back(random_batch(job.request.common.model, 2, 100 + 2 * m));
-      for (HostBatch& batch : batches) bands.push_back(batch.band());
+      std::vector<HostBatch> batches(11);
+      for (size_t m = 0; m < batches.size(); ++m)
+        batches[m] = random_batch(job.request.common.model, 2, 100 + 2 * static_cast<int64_t>(m));
+      const std::vector<model::SideBand> bands = bands_of(batches);
       const std::span<const model::SideBand> all(bands);
       for (const size_t count : {1U, 11U, 3U, 4U, 1U, 5U}) {
         const double found = engine.evaluate(all.first(count));
@@ -84,18 +84,55 @@ TEST(Engine, EvaluationAddsReplicas) {
   std::vector<double> parts;
   for (int replica = 0; replica < 2; ++replica) {
     std::vector<HostBatch> batches = batches_of(job, 0, replica);
-    std::vector<model::SideBand> bands;
-    for (HostBatch& batch : batches) bands.push_back(batch.band());
+    const std::vector<model::SideBand> bands = bands_of(batches);
     // Replicas may have different numbers of micro-batches.
     parts.push_back(alone->evaluate(std::span<const model::SideBand>(bands).first(replica == 0 ? 3 : 1)));
   }
   run_ranks(job, [&](runtime::PipelineEngine& engine, transport::World&) {
     std::vector<HostBatch> batches = batches_of(job, 0, engine.place().replica);
-    std::vector<model::SideBand> bands;
-    for (HostBatch& batch : batches) bands.push_back(batch.band());
+    const std::vector<model::SideBand> bands = bands_of(batches);
     const size_t count = engine.place().replica == 0 ? 3 : 1;
     EXPECT_EQ(engine.evaluate(std::span<const model::SideBand>(bands).first(count)), parts[0] + parts[1]);
   });
+}
+
+std::vector<float> gradients_of(model::RankModel& rank) {
+  std::vector<float> all;
+  for (const auto& unit : rank.parameters().unit_gradients()) {
+    const auto* begin = unit.values.as<float>();
+    all.insert(all.end(), begin, begin + unit.values.elements());
+  }
+  return all;
+}
+
+TEST(Engine, ReplicasAreSummedInTheirOrder) {
+  Job job = make_job(tiny_llama(), 1, "1f1b", 1, 2, 3);
+  std::vector<std::vector<float>> parts;
+  for (int replica = 0; replica < 3; ++replica) {
+    Alone alone(job);
+    std::vector<HostBatch> batches = batches_of(job, 0, replica);
+    const std::vector<model::SideBand> bands = bands_of(batches);
+    alone->start_step({0, 1e-2, 60}, bands);
+    alone->finish_step();
+    parts.push_back(gradients_of(alone->rank()));
+  }
+  std::vector<float> expected;
+  size_t other_order = 0;
+  for (size_t i = 0; i < parts[0].size(); ++i) {
+    expected.push_back((parts[0][i] + parts[1][i]) + parts[2][i]);
+    other_order += expected.back() != (parts[2][i] + parts[1][i]) + parts[0][i] ? 1 : 0;
+  }
+  EXPECT_GT(other_order, expected.size() / 20) << "this data does not tell orders apart";
+  for (const double bucket_mib : {64.0, 0.001}) {
+    job.request.parallel.bucket_mib = bucket_mib;
+    run_ranks(job, [&](runtime::PipelineEngine& engine, transport::World& world) {
+      std::vector<HostBatch> batches = batches_of(job, 0, engine.place().replica);
+      const std::vector<model::SideBand> bands = bands_of(batches);
+      engine.start_step({0, 1e-2, 60}, bands);
+      engine.finish_step();
+      EXPECT_EQ(gradients_of(engine.rank()), expected) << "rank " << world.rank();
+    });
+  }
 }
 
 TEST(Engine, LogitsOnEveryRank) {
@@ -151,16 +188,14 @@ TEST(Engine, NamesTheFirstUnitThatIsNotFinite) {
       Alone alone(job);
       ASSERT_TRUE(put(alone->rank(), test));
       std::vector<HostBatch> first = batches_of(job, 0, 0);
-      std::vector<model::SideBand> first_bands;
-      for (HostBatch& batch : first) first_bands.push_back(batch.band());
+      const std::vector<model::SideBand> first_bands = bands_of(first);
       alone->start_step({0, 1e-2, 1}, first_bands);
       EXPECT_FALSE(alone->finish_step().applied);
       const auto expected = alone->find_nonfinite(first_bands);
       ASSERT_TRUE(expected);
       run_ranks(job, [&](runtime::PipelineEngine& engine, transport::World&) {
         std::vector<HostBatch> batches = batches_of(job, 0, engine.place().replica);
-        std::vector<model::SideBand> bands;
-        for (HostBatch& batch : batches) bands.push_back(batch.band());
+        const std::vector<model::SideBand> bands = bands_of(batches);
         EXPECT_FALSE(engine.find_nonfinite(bands));
         put(engine.rank(), test);
         engine.start_step({0, 1e-2, 1}, bands);
@@ -194,8 +229,7 @@ TEST(Engine, StampsSayWhatRanWhen) {
   const Job job = make_job(tiny_gpt2(), 2, "1f1b", 1, 4, 2);
   run_ranks(job, [&](runtime::PipelineEngine& engine, transport::World&) {
     std::vector<HostBatch> batches = batches_of(job, 0, engine.place().replica);
-    std::vector<model::SideBand> bands;
-    for (HostBatch& batch : batches) bands.push_back(batch.band());
+    const std::vector<model::SideBand> bands = bands_of(batches);
     for (uint64_t step = 0; step < 6; ++step) {
       engine.start_step({step, 1e-2, 1}, bands);
       engine.finish_step();

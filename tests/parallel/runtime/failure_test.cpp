@@ -24,8 +24,7 @@ Outcome run_with(const Job& job, const std::function<void(runtime::PipelineEngin
   try {
     run_ranks(job, [&](runtime::PipelineEngine& engine, transport::World&) {
       std::vector<HostBatch> batches = batches_of(job, 0, engine.place().replica);
-      std::vector<model::SideBand> bands;
-      for (HostBatch& batch : batches) bands.push_back(batch.band());
+      const std::vector<model::SideBand> bands = bands_of(batches);
       for (int step = 0; step < 2; ++step) {
         before(engine, step);
         engine.start_step({static_cast<uint64_t>(step), 1e-2, 1}, bands);
@@ -70,8 +69,7 @@ TEST(Failure, OfOneRanksInputsEndsAllRanks) {
   try {
     run_ranks(job, [&](runtime::PipelineEngine& engine, transport::World& world) {
       std::vector<HostBatch> batches = batches_of(job, 0, 0);
-      std::vector<model::SideBand> bands;
-      for (HostBatch& batch : batches) bands.push_back(batch.band(true, world.rank() != 1));
+      const std::vector<model::SideBand> bands = bands_of(batches, true, world.rank() != 1);
       engine.start_step({0, 1e-2, 1}, bands);
       engine.finish_step();
       ADD_FAILURE() << "rank " << world.rank() << " finished";

@@ -16,12 +16,6 @@ namespace {
 
 constexpr int64_t sequences = 2;
 
-std::vector<model::SideBand> bands_of(std::vector<HostBatch>& batches, bool first = true, bool last = true) {
-  std::vector<model::SideBand> bands;
-  for (HostBatch& batch : batches) bands.push_back(batch.band(first, last));
-  return bands;
-}
-
 model::StepInputs inputs_of(const Job& job, int step) {
   const model::RankConfig& common = job.request.common;
   return {
@@ -114,6 +108,12 @@ HostBatch random_batch(const ModelSection& model, int64_t count, int64_t first_s
   return batch;
 }
 
+std::vector<model::SideBand> bands_of(std::vector<HostBatch>& batches, bool first, bool last) {
+  std::vector<model::SideBand> bands(batches.size());
+  for (size_t m = 0; m < batches.size(); ++m) bands[m] = batches[m].band(first, last);
+  return bands;
+}
+
 Job make_job(const ModelSection& model, int pipeline, const std::string& schedule, int chunks,
              int micro_batches, int replicas) {
   Job job;
@@ -129,15 +129,17 @@ Job make_job(const ModelSection& model, int pipeline, const std::string& schedul
   return job;
 }
 
-void run_ranks(const Job& job, const std::function<void(runtime::PipelineEngine&, transport::World&)>& body) {
-  const runtime::PipelinePlan plan = runtime::plan_pipeline(job.request);
-  transport::run_inproc(plan.topology.ranks(), job.transport, [&](transport::World& world) {
-    const auto device = cpu::make_cpu_device(device_of(job, world.rank()));
-    math::Math math = cpu::make_math(*device);
-    runtime::PipelineEngine engine(*device, math, world, plan);
-    engine.rank().initialise(engine.stream());
-    body(engine, world);
-  });
+void run_rank(const Job& job, transport::World& world, const Body& body) {
+  const auto device = cpu::make_cpu_device(device_of(job, world.rank()));
+  math::Math math = cpu::make_math(*device);
+  runtime::PipelineEngine engine(*device, math, world, runtime::plan_pipeline(job.request));
+  engine.rank().initialise(engine.stream());
+  body(engine, world);
+}
+
+void run_ranks(const Job& job, const Body& body) {
+  const auto ranks = static_cast<int>(job.request.parallel.pipeline * job.request.parallel.data);
+  transport::run_inproc(ranks, job.transport, [&](transport::World& world) { run_rank(job, world, body); });
 }
 
 std::vector<HostBatch> batches_of(const Job& job, int step, int replica) {
@@ -150,22 +152,28 @@ std::vector<HostBatch> batches_of(const Job& job, int step, int replica) {
   return batches;
 }
 
+Result train_rank(const Job& job, runtime::PipelineEngine& engine) {
+  Result mine;
+  for (int step = 0; step < job.steps; ++step) {
+    std::vector<HostBatch> batches = batches_of(job, step, engine.place().replica);
+    const auto bands = bands_of(batches, engine.owns(0), engine.owns(engine.plan().last_stage()));
+    const model::StepInputs inputs = inputs_of(job, step);
+    engine.start_step(inputs, bands);
+    const model::StepResult result = engine.finish_step();
+    EXPECT_TRUE(result.applied);
+    mine.losses.push_back(result.loss_sum / static_cast<double>(inputs.target_tokens));
+    mine.norms.push_back(result.gradient_norm);
+  }
+  EXPECT_EQ(engine.rank().memory().unclaimed(), std::vector<std::string>{});
+  collect(engine.rank(), mine.parameters);
+  return mine;
+}
+
 Result train(const Job& job) {
   std::mutex mutex;
   Result result;
   run_ranks(job, [&](runtime::PipelineEngine& engine, transport::World& world) {
-    Result mine;
-    for (int step = 0; step < job.steps; ++step) {
-      std::vector<HostBatch> batches = batches_of(job, step, engine.place().replica);
-      const auto bands = bands_of(batches, engine.owns(0), engine.owns(engine.plan().last_stage()));
-      const model::StepInputs inputs = inputs_of(job, step);
-      engine.start_step(inputs, bands);
-      const model::StepResult step_result = engine.finish_step();
-      EXPECT_TRUE(step_result.applied);
-      mine.losses.push_back(step_result.loss_sum / static_cast<double>(inputs.target_tokens));
-      mine.norms.push_back(step_result.gradient_norm);
-    }
-    EXPECT_EQ(engine.rank().memory().unclaimed(), std::vector<std::string>{});
+    const Result mine = train_rank(job, engine);
     const std::lock_guard lock(mutex);
     if (result.losses.empty()) {
       result.losses = mine.losses;

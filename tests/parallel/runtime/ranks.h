@@ -23,6 +23,8 @@ struct HostBatch {
   /// `first`, `last`: whether tokens and targets are there.
   model::SideBand band(bool first = true, bool last = true);
 };
+/// Their side bands, which view them.
+std::vector<model::SideBand> bands_of(std::vector<HostBatch>& batches, bool first = true, bool last = true);
 HostBatch random_batch(const ModelSection& model, int64_t sequences, int64_t first_sample);
 
 /// What runs: `request.common.micro_batches` a step and replica.
@@ -45,12 +47,18 @@ struct Result {
   Values parameters;
 };
 
-/// All ranks of `job`; each calls `body` with its engine, initialised. What a rank throws is rethrown.
-void run_ranks(const Job& job, const std::function<void(runtime::PipelineEngine&, transport::World&)>& body);
+using Body = std::function<void(runtime::PipelineEngine&, transport::World&)>;
+/// One rank of `job`: calls `body` with its engine, initialised.
+void run_rank(const Job& job, transport::World& world, const Body& body);
+/// All ranks of `job`, in this process; each calls `body` with its engine, initialised. What a rank throws is
+/// rethrown.
+void run_ranks(const Job& job, const Body& body);
 /// The micro-batches of a step of a replica.
 std::vector<HostBatch> batches_of(const Job& job, int step, int replica);
-/// Trains `job.steps` steps. Fails the test where two ranks disagree about a loss, a norm, or a parameter
-/// that both hold.
+/// Trains `job.steps` steps on this rank; its parameters.
+Result train_rank(const Job& job, runtime::PipelineEngine& engine);
+/// Trains on all ranks, in this process. Fails the test where two ranks disagree about a loss, a norm, or a
+/// parameter that both hold.
 Result train(const Job& job);
 /// The same on one rank, micro-batch after micro-batch, without any schedule. One replica.
 Result train_locally(const Job& job);

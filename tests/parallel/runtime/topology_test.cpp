@@ -1,6 +1,7 @@
 #include "parallel/runtime/topology.h"
 
 #include <map>
+#include <string>
 #include <tuple>
 
 #include <gtest/gtest.h>
@@ -66,9 +67,10 @@ TEST(Partition, CountsWhatTheMethodSays) {
 
 // Every pool against its definition: no slot is taken twice, and as many as the schedule needs.
 TEST(SlotPlan, NoSlotIsTakenTwice) {
-  for (const auto& [name, chunks] :
+  for (const auto& [schedule_name, chunks] :
        {std::pair("gpipe", 1), std::pair("1f1b", 1), std::pair("zb-h2", 1), std::pair("zbv", 2),
         std::pair("dualpipev", 2), std::pair("interleaved", 2)}) {
+    const std::string name = schedule_name;
     schedule::ScheduleOptions options;
     options.ranks = 4;
     options.micro_batches = 12;
@@ -112,7 +114,7 @@ TEST(SlotPlan, NoSlotIsTakenTwice) {
         }
       }
       EXPECT_TRUE(holder.empty()) << name;
-      if (std::string(name) == "1f1b") {
+      if (name == "1f1b") {
         EXPECT_EQ(plan.counts[static_cast<size_t>(rank)].kept, 4 - rank);
       }
     }

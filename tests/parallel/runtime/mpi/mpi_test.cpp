@@ -1,0 +1,52 @@
+// Contract C1 between processes: what every rank of an MPI world trains is, bit by bit, what ranks of one
+// process train.
+#include <cstdio>
+#include <exception>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "kernels/transport/mpi_world.h"
+#include "tests/parallel/runtime/ranks.h"
+
+namespace penstock::testing {
+namespace {
+
+void expect_part_of(const Result& mine, const Result& expected) {
+  EXPECT_EQ(mine.losses, expected.losses);
+  EXPECT_EQ(mine.norms, expected.norms);
+  for (const auto& [name, values] : mine.parameters) EXPECT_EQ(values, expected.parameters.at(name)) << name;
+}
+
+void compare(transport::World& world, const std::string& schedule, int chunks, int replicas) {
+  SCOPED_TRACE(fmt::format("{}, {} replicas, rank {} of {}", schedule, replicas, world.rank(), world.size()));
+  const int micro_batches = 2 * world.size();
+  const Result expected = train(make_job(tiny_gpt2(), 1, "1f1b", 1, micro_batches, replicas));
+  const Job job = make_job(tiny_gpt2(), world.size() / replicas, schedule, chunks, micro_batches, replicas);
+  run_rank(job, world, [&](runtime::PipelineEngine& engine, transport::World&) {
+    expect_part_of(train_rank(job, engine), expected);
+    std::vector<HostBatch> batches = batches_of(job, 0, engine.place().replica);
+    const std::vector<model::SideBand> bands = bands_of(batches);
+    EXPECT_GT(engine.evaluate(bands), 0);
+  });
+}
+
+}  // namespace
+}  // namespace penstock::testing
+
+int main(int argc, char** argv) {
+  ::testing::InitGoogleTest(&argc, argv);
+  try {
+    const auto world = penstock::transport::make_mpi_world({.synchronous_sends = true});
+    for (const auto& [schedule, chunks] :
+         {std::pair("1f1b", 1), std::pair("zbv", 2), std::pair("interleaved", 2)})
+      penstock::testing::compare(*world, schedule, chunks, 1);
+    if (world->size() % 2 == 0) penstock::testing::compare(*world, "zb-h1", 1, 2);
+    std::vector<int64_t> failed{::testing::UnitTest::GetInstance()->ad_hoc_test_result().Failed() ? 1 : 0};
+    world->all_reduce(failed, penstock::transport::Reduction::maximum);
+    return static_cast<int>(failed[0]);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
+}
