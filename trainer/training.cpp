@@ -152,6 +152,10 @@ ExitCode train(Job job, const TrainOptions& options, transport::World& world, St
     data::write_file(paths.environment().string(), report::environment_text(options.command_line));
     data::write_file(paths.plan().string(), to_json(memory).dump(2) + "\n");
     reports.note(summary(memory, *backend.device, roof[0]));
+    if (job.parallel.pipeline > 1 && job.parallel.partition == PartitionMethod::measured) {
+      reports.note(
+          "parallel.partition is \"measured\", and there is no profile yet: stages are cut by FLOPs");
+    }
     if (resumed) reports.note(fmt::format("resuming from {}", point.checkpoint->path()));
     reports.event("start", point.step,
                   {{"resumed", resumed}, {"matmul_roof_flops", roof[0]}, {"ranks", world.size()}});

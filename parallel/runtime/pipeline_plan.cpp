@@ -39,7 +39,10 @@ Schedule make_schedule(const ParallelSection& parallel, int64_t micro_batches) {
 // By the FLOPs of a stage's units; the head computes everything in its backward. A message is taken to delay
 // by a tenth of a forward.
 schedule::Costs estimate(const ModelSection& model, const std::vector<int>& units) {
-  const std::vector<double> flops = unit_costs(model, PartitionMethod::flops);
+  std::vector<double> flops = unit_costs(model, PartitionMethod::flops);
+  // Only ratios matter, and the simulator's numbers have a range.
+  const double largest = *std::max_element(flops.begin(), flops.end());
+  for (double& cost : flops) cost /= largest;
   schedule::Costs costs;
   size_t unit = 0;
   double sum = 0;

@@ -14,9 +14,9 @@
 #include "kernels/cpu/make_math.h"
 #include "kernels/device/error.h"
 #include "parallel/planner/cut.h"
-#include "parallel/runtime/local_engine.h"
 #include "parallel/schedule/catalogue.h"
 #include "parallel/schedule/csv.h"
+#include "tests/parallel/runtime/local_engine.h"
 #include "tests/parallel/runtime/ranks.h"
 
 namespace penstock::testing {

@@ -8,7 +8,7 @@
 
 #include "kernels/cpu/device.h"
 #include "kernels/cpu/make_math.h"
-#include "parallel/runtime/local_engine.h"
+#include "tests/parallel/runtime/local_engine.h"
 
 namespace penstock::testing {
 

@@ -269,9 +269,10 @@ TEST_P(NotInThisVersion, IsRefused) {
 }
 
 INSTANTIATE_TEST_SUITE_P(ReadJob, NotInThisVersion,
-                         testing::Values("parallel.pipeline=2", "parallel.data=2", "parallel.schedule=zbv",
-                                         "parallel.sharded_optimizer=true", "parallel.device=cuda",
-                                         "precision.compute=fp8", "comm.transport=mpi", "recompute.mode=auto",
+                         testing::Values("parallel.schedule=2bw", "parallel.schedule=dualpipe",
+                                         "parallel.reduce_every=2", "parallel.sharded_optimizer=true",
+                                         "parallel.device=cuda", "precision.compute=fp8",
+                                         "comm.transport=nccl", "recompute.mode=auto",
                                          "numerics.on_nonfinite=rollback", "bubble_budget.bubble_ratio=0.1",
                                          "watchdog.start_s=1", "trace.steps=[1]", "cuda.graphs=true",
                                          "log.prometheus=true"));
@@ -284,8 +285,14 @@ TEST(ReadJob, DefaultsOfWhatIsNotInThisVersionAreAccepted) {
 }
 
 TEST(ReadJob, LaunchFillsReplicas) {
-  const std::string message = refusal(example_job(), {}, {.ranks = 2, .cuda = false});
-  EXPECT_THAT(message, HasSubstr("parallel.data = 2: not in this version"));
+  const auto replicas = [](int64_t ranks, std::vector<std::string> overrides) {
+    overrides.push_back("parallel.data=auto");
+    return parse_job(example_job(), "job.toml", overrides, {.ranks = ranks, .cuda = false}).parallel.data;
+  };
+  EXPECT_EQ(replicas(2, {}), 2);
+  EXPECT_EQ(replicas(4, {"parallel.pipeline=2"}), 2);
+  EXPECT_EQ(replicas(1, {"parallel.pipeline=2"}), 1) << "no launcher: the pipeline alone";
+  EXPECT_EQ(replicas(0, {}), 0) << "not known yet";
 }
 
 }  // namespace

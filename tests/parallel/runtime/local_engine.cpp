@@ -1,4 +1,4 @@
-#include "parallel/runtime/local_engine.h"
+#include "tests/parallel/runtime/local_engine.h"
 
 #include <algorithm>
 
