@@ -1,4 +1,5 @@
 // The data commands as a user gives them: arguments in, files, output and status out.
+#include <csignal>
 #include <thread>
 
 #include <CLI/CLI.hpp>
