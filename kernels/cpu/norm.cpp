@@ -72,7 +72,8 @@ void backward_row(const T* dy, const T* x, const float* weight, int64_t n, float
   const float sum = centred ? ordered_sum(n, gradient) / count : 0.0F;
   const float dot = ordered_sum(n, [=](int64_t c) { return gradient(c) * normal(c); }) / count;
   const auto value = [=](int64_t c) { return rstd * std::fma(-normal(c), dot, gradient(c) - sum); };
-  if (dresidual == nullptr) {
+  // The linter does not look into statements under an OpenMP pragma and takes the branches for equal.
+  if (dresidual == nullptr) {  // NOLINT(bugprone-branch-clone)
 #pragma omp simd
     for (int64_t c = 0; c < n; ++c) store(dx[c], value(c));
   } else {
