@@ -18,6 +18,15 @@ report::ConsoleOptions console_options(const Job& job) {
 
 }  // namespace
 
+RunReports::Leader::Leader(const RunPaths& paths, const Job& job, int64_t attempt,
+                           std::optional<int64_t> resumed_step, const report::MessageSink& sink)
+    : console(console_options(job)),
+      metrics(paths.metrics().string(), attempt, sink),
+      events(paths.events().string(), attempt, sink),
+      status(paths.status().string(), sink) {
+  if (job.log.tensorboard) tensorboard.emplace(paths.tensorboard().string(), resumed_step, sink);
+}
+
 RunReports::RunReports(const RunPaths& paths, const Job& job, int rank, uint64_t attempt,
                        std::optional<int64_t> resumed_step)
     : log_(paths.logs().string(), rank) {
@@ -26,13 +35,8 @@ RunReports::RunReports(const RunPaths& paths, const Job& job, int rank, uint64_t
   status_.last_checkpoint = resumed_step;
   status_.step = resumed_step.value_or(0);
   if (rank != 0) return;
-  const report::MessageSink sink = [this](const std::string& text) { warning(text); };
-  const auto number = static_cast<int64_t>(attempt);
-  leader_.reset(new Leader{report::StepConsole(console_options(job)),
-                           report::MetricsWriter(paths.metrics().string(), number, sink),
-                           report::EventWriter(paths.events().string(), number, sink), std::nullopt,
-                           report::StatusFile(paths.status().string(), sink)});
-  if (job.log.tensorboard) leader_->tensorboard.emplace(paths.tensorboard().string(), resumed_step, sink);
+  leader_ = std::make_unique<Leader>(paths, job, static_cast<int64_t>(attempt), resumed_step,
+                                     [this](const std::string& text) { warning(text); });
 }
 
 void RunReports::step(const report::StepMetrics& metrics) {

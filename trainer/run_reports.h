@@ -45,6 +45,8 @@ class RunReports {
  private:
   // What rank 0 writes for all.
   struct Leader {
+    Leader(const RunPaths& paths, const Job& job, int64_t attempt, std::optional<int64_t> resumed_step,
+           const report::MessageSink& sink);
     report::StepConsole console;
     report::MetricsWriter metrics;
     report::EventWriter events;
