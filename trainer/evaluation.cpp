@@ -57,8 +57,7 @@ EvaluationResult evaluate(runtime::PipelineEngine& engine, transport::World& wor
     sum += engine.evaluate(set.bands(count));
     const int64_t sequences = static_cast<int64_t>(count) * job.batch.micro * replicas;
     result.samples += sequences;
-    result.tokens +=
-        target_tokens_of_all(job, world, sequences, set.target_tokens(count), engine.place().pipeline == 0);
+    result.tokens += target_tokens_of_all(job, world, sequences, set, count, engine.place().pipeline == 0);
   }
   result.loss = result.tokens > 0 ? sum / static_cast<double>(result.tokens) : 0;
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

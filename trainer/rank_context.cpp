@@ -9,10 +9,10 @@ bool needs_tokens(const Job& job, const runtime::PipelinePlan& plan, int pipelin
          plan.owner(plan.last_stage()) == pipeline_rank;
 }
 
-int64_t target_tokens_of_all(const Job& job, transport::World& world, int64_t sequences, int64_t own_targets,
-                             bool counts_own) {
+int64_t target_tokens_of_all(const Job& job, transport::World& world, int64_t sequences, const BatchSet& own,
+                             size_t count, bool counts) {
   if (!job.data.document_mask) return sequences * job.model.sequence_length;
-  std::array<int64_t, 1> tokens{counts_own ? own_targets : 0};
+  std::array<int64_t, 1> tokens{counts ? own.target_tokens(count) : 0};
   world.all_reduce(tokens, transport::Reduction::sum);
   return tokens[0];
 }

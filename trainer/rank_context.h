@@ -5,6 +5,7 @@
 #include "trainer/corpus.h"
 #include "trainer/job/job.h"
 #include "trainer/run_reports.h"
+#include "trainer/step_batches.h"
 
 namespace penstock {
 
@@ -23,9 +24,10 @@ struct RankContext {
 /// documents.
 bool needs_tokens(const Job& job, const runtime::PipelinePlan& plan, int pipeline_rank);
 
-/// Target tokens over all replicas, from one's own replica's: arithmetic, but for masked documents, whose
-/// last targets do not count and are counted together (collective).
-int64_t target_tokens_of_all(const Job& job, transport::World& world, int64_t sequences, int64_t own_targets,
-                             bool counts_own);
+/// Target tokens of `sequences`, over all replicas: arithmetic, but for masked documents, whose last targets
+/// do not count. Those are counted in the first `count` micro-batches of everybody's `own` (collective), once
+/// a replica: by its rank that `counts`.
+int64_t target_tokens_of_all(const Job& job, transport::World& world, int64_t sequences, const BatchSet& own,
+                             size_t count, bool counts);
 
 }  // namespace penstock

@@ -42,9 +42,8 @@ StepSummary train_step(const RankContext& context, StepBatches& batches, int64_t
   StepSummary summary;
   summary.step = step + 1;
   summary.learning_rate = learning_rate(job.learning_rate, job.run.steps, summary.step);
-  summary.tokens =
-      target_tokens_of_all(job, context.world, job.batch.global, set.target_tokens(set.bands().size()),
-                           context.engine.place().pipeline == 0);
+  summary.tokens = target_tokens_of_all(job, context.world, job.batch.global, set, set.bands().size(),
+                                        context.engine.place().pipeline == 0);
   context.engine.start_step({static_cast<uint64_t>(step), summary.learning_rate, summary.tokens},
                             set.bands());
   if (summary.step < job.run.steps) batches.prefetch(step + 1);

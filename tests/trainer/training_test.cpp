@@ -376,6 +376,21 @@ TEST_F(TrainingTest, InfinityInAPipelineNamesTheUnitToo) {
   EXPECT_EQ(train(wild, {}), ExitCode::numerics);
 }
 
+TEST_F(TrainingTest, MaskedDocumentsCountTheSameOverAnyPipeline) {
+  const std::vector<std::string> settings{"batch.global=8", "parallel.data=2", "data.document_mask=true",
+                                          "evaluation.every_steps=3", "evaluation.batches=1"};
+  ASSERT_EQ(train(job("flat", settings), {}), ExitCode::finished);
+  std::vector<std::string> deep = settings;
+  deep.push_back("parallel.pipeline=2");
+  ASSERT_EQ(train(job("deep", deep), {}), ExitCode::finished);
+  expect_equal(open("flat", 6), open("deep", 6));
+  for (size_t step = 0; step < 6; ++step) {
+    EXPECT_EQ(metrics("flat")[step]["tokens"], metrics("deep")[step]["tokens"]);
+    EXPECT_LE(metrics("flat")[step]["tokens"], (step + 1) * 8 * 16);
+  }
+  EXPECT_LT(metrics("flat")[5]["tokens"], 6 * 8 * 16) << "some samples cross a document border";
+}
+
 TEST_F(TrainingTest, MoreStagesThanUnitsAreRefused) {
   EXPECT_THROW(train(job("run", {"parallel.pipeline=7"}), {}), planner::PartitionError);
 }
