@@ -59,7 +59,7 @@ std::optional<Nonfinite> NonfiniteSearch::search_backward(size_t stage) {
       if (unit == head) look_at_loss(unit);
       look_at_parameters(unit, true);
       look(unit, "gradient of the input", handed);
-    } else {
+    } else if (phase == Phase::backward_weight) {
       look_at_parameters(unit, true);
     }
   });

@@ -43,11 +43,15 @@ RankModel::RankModel(Device& device, math::Math& math, RankConfig config)
 
 void RankModel::initialise(Stream& stream) {
   parameters_.initialise(stream, math_, config_.seed);
+  load_constants(stream);
+}
+
+void RankModel::load_constants(Stream& stream) {
   zero_losses(stream);
   if (rope_table_) {
     const std::vector<float> table = rope_table(config_.model);
     stream.copy(rope_table_.data, table.data(), rope_table_.bytes());
-    stream.synchronize();
+    stream.synchronize();  // before the table on the host is gone
   }
 }
 

@@ -39,6 +39,8 @@ class RankModel {
 
   /// Initial values and constants. Waits.
   void initialise(Stream& stream);
+  /// Constants alone, such as the rotary table, and losses of 0: where the parameters come from elsewhere.
+  void load_constants(Stream& stream);
   /// Sets every loss to 0: before a step or an evaluation.
   void zero_losses(Stream& stream);
   /// fp64 (micro-batches, loss_terms).

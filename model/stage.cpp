@@ -127,6 +127,7 @@ void Stage::backward_input(Stream& stream, const SlotIds& slots, int64_t micro_b
     const SlotView slot = view(member, Phase::backward_input, slots);
     Unit& unit = *members_[static_cast<size_t>(member)].unit;
     unit.recompute(stream, slot, batch);
+    tell(member, Phase::recompute, Tensor());
     unit.backward_input(stream, slot, batch, handed);
     tell(member, Phase::backward_input, handed);
   }
