@@ -34,7 +34,8 @@ void Rank::synchronize() {
 
 std::vector<ContractCase> all_cases() {
   std::vector<ContractCase> all;
-  for (const std::span<const ContractCase> cases : {message_cases(), collective_cases(), world_cases()})
+  for (const std::span<const ContractCase> cases :
+       {message_cases(), collective_cases(), world_cases(), clock_cases()})
     all.insert(all.end(), cases.begin(), cases.end());
   return all;
 }

@@ -44,6 +44,7 @@ struct ContractCase {
 std::span<const ContractCase> message_cases();
 std::span<const ContractCase> collective_cases();
 std::span<const ContractCase> world_cases();
+std::span<const ContractCase> clock_cases();
 std::vector<ContractCase> all_cases();
 
 }  // namespace penstock::transport
