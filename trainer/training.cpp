@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "data/file_writer.h"
+#include "kernels/transport/clock_alignment.h"
 #include "model/learning_rate.h"
 #include "parallel/runtime/pipeline_engine.h"
 #include "trainer/backend.h"
@@ -27,6 +28,7 @@
 #include "trainer/step_batches.h"
 #include "trainer/step_loop.h"
 #include "trainer/step_report.h"
+#include "trainer/step_trace.h"
 #include "trainer/stop_requests.h"
 #include "trainer/validation.h"
 #include "trainer/vote.h"
@@ -173,10 +175,13 @@ ExitCode train(Job job, const TrainOptions& options, transport::World& world, St
   StopRequests requests(stop, reports, [&] { return checkpointing.save_seconds(); });
   Validation validation(context);
   StepReport step_report(job, roof[0], point.step, reports);
+  transport::ClockAlignment clocks(world, *backend.device);
+  clocks.measure();
+  StepTrace step_trace(context, paths, clocks);
   StepLoop loop;
   loop.train_step = [&](int64_t step) { return train_step(context, batches, step); };
   loop.vote = [&](const Decision& wishes) { return vote(world, wishes); };
-  loop.participants = {&guard, &requests, &step_report, &validation, &checkpointing};
+  loop.participants = {&guard, &requests, &step_report, &step_trace, &validation, &checkpointing};
   const Decision decision = loop.run(point.step, job.run.steps);
   return conclude(context, decision, checkpointing.failure());
 }

@@ -55,4 +55,11 @@ std::string to_string(const Instruction& instruction) {
   }
 }
 
+std::string in_words(const Instruction& instruction) {
+  if (instruction.kind == InstructionKind::compute) return in_words(instruction.action);
+  if (instruction.is_transfer())
+    return fmt::format("{} {}", to_string(instruction.kind), in_words(instruction.action));
+  return to_string(instruction);
+}
+
 }  // namespace penstock::schedule

@@ -70,6 +70,8 @@ struct Instruction {
 
 // "3F7", "send 3F7 to rank 2", "reduce gradients of stage 3".
 std::string to_string(const Instruction& instruction);
+// "F 7 of stage 3", "send F 7 of stage 3", "reduce gradients of stage 3".
+std::string in_words(const Instruction& instruction);
 
 struct LoweringOptions {
   // A paired F and B (DualPipe) run as one indivisible action: both inputs first, both outputs at the end.

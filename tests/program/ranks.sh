@@ -59,6 +59,16 @@ train processes "${mpi[@]}" 2 -- --set parallel.pipeline=2 >/dev/null
 same processes one
 train zero_bubble "${mpi[@]}" 3 -- --set parallel.pipeline=3 --set parallel.schedule=zb-h1 >/dev/null
 same zero_bubble one
+train traced "${mpi[@]}" 2 -- --set parallel.pipeline=2 --set 'trace.steps=[3]' >/dev/null
+same traced one
+# Each of the 4 micro-batches goes forward and comes back; no message arrives before it leaves.
+awk -F'[:,]' '
+  /"clock_error_us":/ { match($0, /"clock_error_us":[^,}]*/); split(substr($0, RSTART, RLENGTH), part, ":"); error = part[2] }
+  /"ph":"[sf]"/ { match($0, /"id":[0-9]*/); id = substr($0, RSTART, RLENGTH); if ($2 == "\"s\"") left[id] = $8; else came[id] = $8 }
+  END {
+    for (id in left) { messages++; if (!(id in came) || came[id] + error < left[id]) bad = bad " " id }
+    if (messages != 8 || error <= 0 || error > 1e5 || bad) { print messages " messages, error " error ", wrong:" bad; exit 1 }
+  }' runs/traced/trace/step-00000003.json || { echo "FAILED: a trace that does not fit together"; exit 1; }
 train replicas -- --set parallel.data=2 >/dev/null
 train grid "${mpi[@]}" 4 -- --set parallel.pipeline=2 >/dev/null # parallel.data = "auto" becomes 2
 same grid replicas

@@ -58,7 +58,7 @@ constexpr NotYet kNotYet[] = {
     {"numerics.replica_check_every_steps", "replicas are not compared"},
     {"bubble_budget", "bubbles are not budgeted"},
     {"log.prometheus", "metrics go to metrics.jsonl and tensorboard/"},
-    {"trace", "no traces are written"},
+    {"trace.on_alarm", "bubbles are not budgeted"},
     {"watchdog", "there is no watchdog"},
     {"cuda", kCpuOnly},
 };
