@@ -4,6 +4,7 @@
 #include <array>
 #include <utility>
 
+#include "kernels/device/error.h"
 #include "model/boundary.h"
 #include "model/call_sites.h"
 #include "model/memory_plan.h"
@@ -90,6 +91,21 @@ RecomputeMode recompute_mode(planner::Recompute mode) {
   constexpr std::array<RecomputeMode, planner::recompute_modes> modes{
       RecomputeMode::none, RecomputeMode::selective, RecomputeMode::full};
   return modes[static_cast<size_t>(mode)];
+}
+
+planner::Recompute planned_mode(RecomputeMode mode) {
+  switch (mode) {
+    case RecomputeMode::none:
+      return planner::Recompute::none;
+    case RecomputeMode::selective:
+      return planner::Recompute::selective;
+    case RecomputeMode::full:
+      return planner::Recompute::full;
+    case RecomputeMode::automatic:
+      break;
+  }
+  throw UsageError(
+      "recompute mode \"auto\" must be resolved to none, selective or full before it is planned");
 }
 
 RankConfig one_unit(const RankConfig& common, int unit, RecomputeMode mode) {

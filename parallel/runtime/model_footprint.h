@@ -7,7 +7,9 @@
 
 namespace penstock::runtime {
 
+/// The planner's modes as the job's, and back; UsageError for `automatic`.
 RecomputeMode recompute_mode(planner::Recompute mode);
+planner::Recompute planned_mode(RecomputeMode mode);
 
 /// `common` (what all ranks have in common, no stages) with a stage of one unit and a slot of each pool: what
 /// measures a unit, or asks for its memory.

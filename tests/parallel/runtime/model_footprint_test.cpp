@@ -70,12 +70,6 @@ int64_t buffers(const PipelinePlan& plan, int rank, BufferPool pool) {
   return std::max(count(plan.training), count(plan.evaluation));
 }
 
-Recompute planned_mode(RecomputeMode mode) {
-  return mode == RecomputeMode::none        ? Recompute::none
-         : mode == RecomputeMode::selective ? Recompute::selective
-                                            : Recompute::full;
-}
-
 // What the costs say a rank holds.
 int64_t bytes_by_costs(const ModelCosts& costs, const PipelinePlan& plan, int rank) {
   const model::RankConfig& config = plan.ranks[static_cast<size_t>(rank)];
