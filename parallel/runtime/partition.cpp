@@ -59,6 +59,15 @@ std::vector<double> unit_costs(const ModelSection& model, PartitionMethod method
   return costs;
 }
 
+std::vector<double> unit_seconds(const planner::ModelCosts& costs, planner::Recompute mode) {
+  std::vector<double> seconds;
+  for (const planner::UnitCosts& unit : costs.units) {
+    const planner::ModeCosts& in = unit.in(mode);
+    seconds.push_back(in.forward + in.recompute + in.backward_input + in.backward_weight);
+  }
+  return seconds;
+}
+
 std::vector<int> partition(const ModelSection& model, PartitionMethod method,
                            const std::vector<int64_t>& listed, int stages) {
   if (method != PartitionMethod::units) return planner::cut_evenly(unit_costs(model, method), stages);

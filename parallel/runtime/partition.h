@@ -6,6 +6,7 @@
 #include "model/model_section.h"
 #include "parallel/planner/cut.h"
 #include "parallel/planner/parallel_section.h"
+#include "parallel/planner/unit_costs.h"
 
 namespace penstock::runtime {
 
@@ -13,8 +14,11 @@ namespace penstock::runtime {
 ///   layers      attention and mlp 1 each, embedding and head 0
 ///   parameters  its parameters, padding included
 ///   flops       of a token forward: 2 a matrix element, 4·H·D a visible key; the embedding's look-up 0
-/// `measured` without a profile counts as flops.
+/// `measured` without costs counts as flops.
 std::vector<double> unit_costs(const ModelSection& model, PartitionMethod method);
+
+/// Seconds of each unit for a micro-batch under one recompute mode: F + R + I + W.
+std::vector<double> unit_seconds(const planner::ModelCosts& costs, planner::Recompute mode);
 
 /// Units of each stage. `listed`: for PartitionMethod::units. planner::PartitionError, with the numbers, for
 /// more stages than units, and for a list that has an empty stage or does not add up.

@@ -8,6 +8,8 @@
 
 #include "kernels/device/error.h"
 #include "model/memory_plan.h"
+#include "model/unit_id.h"
+#include "parallel/runtime/model_footprint.h"
 #include "parallel/runtime/partition.h"
 #include "parallel/runtime/slot_plan.h"
 #include "parallel/schedule/catalogue.h"
@@ -36,8 +38,14 @@ Schedule make_schedule(const ParallelSection& parallel, int64_t micro_batches) {
   return made;
 }
 
-// By the FLOPs of a stage's units; the head computes everything in its backward. A message is taken to delay
-// by a tenth of a forward.
+// A message is taken to delay by a tenth of a forward.
+void add_links(schedule::Costs& costs) {
+  double forward = 0;
+  for (const schedule::StageCosts& stage : costs.blocks) forward += stage.forward;
+  costs.links = {{0.1 * forward / static_cast<double>(costs.blocks.size()), 0}};
+}
+
+// By the FLOPs of a stage's units; the head computes everything in its backward.
 schedule::Costs estimate(const ModelSection& model, const std::vector<int>& units) {
   std::vector<double> flops = unit_costs(model, PartitionMethod::flops);
   // Only ratios matter, and the simulator's numbers have a range.
@@ -45,7 +53,6 @@ schedule::Costs estimate(const ModelSection& model, const std::vector<int>& unit
   for (double& cost : flops) cost /= largest;
   schedule::Costs costs;
   size_t unit = 0;
-  double sum = 0;
   for (const int count : units) {
     schedule::StageCosts stage{0, 0, 0};
     for (const size_t end = unit + static_cast<size_t>(count); unit < end; ++unit) {
@@ -54,11 +61,41 @@ schedule::Costs estimate(const ModelSection& model, const std::vector<int>& unit
       stage.backward_input += head ? 3 * flops[unit] : flops[unit];
       stage.backward_weight += head ? 0 : flops[unit];
     }
-    sum += stage.forward;
     costs.blocks.push_back(stage);
   }
-  costs.links = {{0.1 * sum / static_cast<double>(units.size()), 0}};
+  add_links(costs);
   return costs;
+}
+
+// By known costs of the units; `modes`: a stage each.
+schedule::Costs known(const planner::ModelCosts& known_costs, const std::vector<int>& units,
+                      const std::vector<RecomputeMode>& modes) {
+  schedule::Costs costs;
+  auto unit = known_costs.units.begin();
+  for (size_t stage = 0; stage < units.size(); ++stage) {
+    schedule::StageCosts sum{0, 0, 0};
+    for (const auto end = unit + units[stage]; unit != end; ++unit) {
+      const planner::ModeCosts& in = unit->in(planned_mode(modes[stage]));
+      sum.forward += in.forward;
+      sum.backward_input += in.recompute + in.backward_input;
+      sum.backward_weight += in.backward_weight;
+    }
+    costs.blocks.push_back(sum);
+  }
+  add_links(costs);
+  return costs;
+}
+
+// Units of each stage.
+std::vector<int> cut(const PipelineRequest& request, int stages) {
+  const ParallelSection& parallel = request.parallel;
+  const ModelSection& model = request.common.model;
+  if (!request.costs || parallel.partition != PartitionMethod::measured)
+    return partition(model, parallel.partition, parallel.partition_units, stages);
+  // Modes that differ by stage cannot be known before the stages are.
+  const bool by_stage = !request.recompute.stages.empty();
+  const auto mode = by_stage ? planner::Recompute::none : planned_mode(request.recompute.mode);
+  return planner::cut_evenly(unit_seconds(*request.costs, mode), stages);
 }
 
 int buffers(const PipelinePlan& plan, int rank, BufferPool pool) {
@@ -136,11 +173,17 @@ PipelinePlan plan_pipeline(const PipelineRequest& request) {
   plan.topology =
       Topology(static_cast<int>(parallel.pipeline), static_cast<int>(parallel.data), parallel.order);
   const Schedule schedule = make_schedule(parallel, request.common.micro_batches);
-  plan.units =
-      partition(request.common.model, parallel.partition, parallel.partition_units, schedule.stages());
+  if (request.costs &&
+      request.costs->units.size() != static_cast<size_t>(model::unit_count(request.common.model))) {
+    throw UsageError(fmt::format("costs of {} units for a model of {}", request.costs->units.size(),
+                                 model::unit_count(request.common.model)));
+  }
+  plan.units = cut(request, schedule.stages());
   plan.reduction = {plan.topology.replicas(), parallel.bucket_mib, parallel.gradient_sum,
                     request.gradient_wire};
-  const schedule::Costs costs = estimate(request.common.model, plan.units);
+  const schedule::Costs costs =
+      request.costs ? known(*request.costs, plan.units, modes(request.recompute, plan.units.size()))
+                    : estimate(request.common.model, plan.units);
   schedule::LoweringOptions options;
   options.receive_lead = sufficient_receive_lead(schedule, costs);
   options.reduce_gradients = replicated;

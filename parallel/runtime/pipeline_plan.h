@@ -1,9 +1,11 @@
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "model/rank_config.h"
 #include "parallel/planner/parallel_section.h"
+#include "parallel/planner/unit_costs.h"
 #include "parallel/runtime/gradient_reducer.h"
 #include "parallel/runtime/topology.h"
 #include "parallel/schedule/program.h"
@@ -18,6 +20,9 @@ struct PipelineRequest {
   RecomputeSection recompute;  ///< not `automatic`; `stages`: empty, or a mode a stage
   DType gradient_wire = DType::fp32;
   bool logits = false;  ///< PipelineEngine::logits() will be called
+  /// What units cost, at common.micro_batch: what `measured` cuts by, and in which order transfers are
+  /// placed. The same on all ranks. Nothing: FLOPs.
+  std::optional<planner::ModelCosts> costs;
 };
 
 /// Who holds which units, and what every rank does in a step: a pure function of the request, the same on all

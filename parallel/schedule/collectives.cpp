@@ -29,6 +29,10 @@ class Plan {
                  static_cast<size_t>(step)];
   }
 
+  double reduction(int stage) const {
+    return Costs::of_block(costs_.gradient_reduction, schedule_.block_of(stage));
+  }
+
   void add_step(int step) {
     const int S = schedule_.blocks();
     for (int stage = 0; stage < schedule_.stages(); ++stage) tail_[static_cast<size_t>(stage)].reset();
@@ -40,8 +44,7 @@ class Plan {
     }
     if (options_.reduce_gradients) {
       for (int stage = 0; stage < schedule_.stages(); ++stage) {
-        add_single(InstructionKind::reduce_gradients, stage, step, costs_.gradient_reduction).here.last =
-            true;
+        add_single(InstructionKind::reduce_gradients, stage, step, reduction(stage)).here.last = true;
       }
     }
     if (options_.tied_embeddings) {
@@ -55,7 +58,8 @@ class Plan {
     for (int rank = 0; rank < schedule_.ranks; ++rank) add_optimizer(rank, step, optimizers);
     if (!options_.sharded_optimizer) return;
     for (int stage = 0; stage < schedule_.stages(); ++stage) {
-      Collective& gather = start(InstructionKind::gather_parameters, stage, step, costs_.parameter_gather);
+      Collective& gather = start(InstructionKind::gather_parameters, stage, step,
+                                 Costs::of_block(costs_.parameter_gather, schedule_.block_of(stage)));
       gather.after.push_back(optimizers[static_cast<size_t>(owner(stage))]);
     }
   }
@@ -107,7 +111,7 @@ class Plan {
       for (int m = step * M; m < (step + 1) * M; ++m) {
         const int id = graph_.weight_gradient(stage, m);
         if (id < 0 || ++count % options_.reduce_every != 0 || id == last(stage, step)) continue;
-        Collective& made = start(InstructionKind::reduce_gradients, stage, step, costs_.gradient_reduction);
+        Collective& made = start(InstructionKind::reduce_gradients, stage, step, reduction(stage));
         made.after_actions.push_back(id);
       }
     }

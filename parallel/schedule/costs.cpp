@@ -58,10 +58,15 @@ void require_fitting(const Costs& costs, const Schedule& schedule) {
     require_cost(link.latency, "a transfer (latency)");
     require_cost(link.occupancy, "a transfer (occupancy)");
   }
-  require_cost(costs.gradient_reduction, "a gradient reduction");
+  for (const auto& each_stage : {costs.gradient_reduction, costs.parameter_gather}) {
+    if (each_stage.size() != 1 && each_stage.size() != S) {
+      throw ScheduleError(fmt::format("{} reductions or gathers for {} stages: give one for all, or one each",
+                                      each_stage.size(), S));
+    }
+    for (const double cost : each_stage) require_cost(cost, "a gradient reduction or parameter gather");
+  }
   require_cost(costs.copies_sum, "a sum over the copies");
   require_cost(costs.tied_sum, "a tied sum");
-  require_cost(costs.parameter_gather, "a parameter gather");
   require_cost(costs.optimizer_step, "an optimizer step");
   require_cost(costs.traffic_slowdown, "traffic (slow-down)");
 }

@@ -26,18 +26,22 @@ struct Costs {
   std::vector<StageCosts> blocks;
   // One for all edges, or (P · P): links[source · P + destination].
   std::vector<Link> links{{}};
-  // Of one stage each: gradient reduction over replicas, sum over the copies, tied sum, parameter gather; and
-  // of a rank's optimizer step.
-  double gradient_reduction = 0;
+  // Of a stage: gradient reduction over replicas, and parameter gather. One for all, or (S).
+  std::vector<double> gradient_reduction{0};
+  std::vector<double> parameter_gather{0};
+  // Sum over the copies of a stage; tied sum; and a rank's optimizer step.
   double copies_sum = 0;
   double tied_sum = 0;
-  double parameter_gather = 0;
   double optimizer_step = 0;
   // Compute takes (1 + traffic_slowdown) times as long while a transfer or reduction of its rank is under
   // way.
   double traffic_slowdown = 0;
 
   double of(const Schedule& schedule, const Action& action) const;
+  // Of `each_stage`, one of the members that hold one value for all stages, or (S).
+  static double of_block(const std::vector<double>& each_stage, int block) {
+    return each_stage.size() == 1 ? each_stage[0] : each_stage[static_cast<size_t>(block)];
+  }
   const Link& link(int source, int destination, int ranks) const {
     return links.size() == 1 ? links[0]
                              : links[static_cast<size_t>(source) * static_cast<size_t>(ranks) +

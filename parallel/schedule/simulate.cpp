@@ -155,13 +155,13 @@ class Simulation {
       case InstructionKind::sum_copies:
         return costs_.copies_sum;
       case InstructionKind::reduce_gradients:
-        return costs_.gradient_reduction;
+        return Costs::of_block(costs_.gradient_reduction, schedule_.block_of(instruction.action.stage));
       case InstructionKind::sum_tied:
         return costs_.tied_sum;
       case InstructionKind::optimizer_step:
         return costs_.optimizer_step;
       case InstructionKind::gather_parameters:
-        return costs_.parameter_gather;
+        return Costs::of_block(costs_.parameter_gather, schedule_.block_of(instruction.action.stage));
     }
     return 0;
   }

@@ -65,6 +65,33 @@ TEST(Partition, CountsWhatTheMethodSays) {
   EXPECT_EQ(partition(model, PartitionMethod::units, {1, 9}, 2), (std::vector<int>{1, 9}));
 }
 
+// Known costs, where they are given: by the time of the mode that runs.
+TEST(Partition, CutsByKnownCosts) {
+  PipelineRequest request = testing::make_job(testing::tiny_gpt2(), 2, "1f1b").request;
+  request.parallel.partition = PartitionMethod::measured;
+  planner::ModelCosts costs;
+  costs.units.resize(10);
+  for (planner::UnitCosts& unit : costs.units) {
+    for (planner::ModeCosts& mode : unit.modes) {
+      mode.forward = 1;
+      mode.backward_input = 1;
+      mode.backward_weight = 1;
+    }
+  }
+  costs.units[9].modes[0].backward_input = 10;
+  for (size_t unit = 0; unit < 4; ++unit) costs.units[unit].modes[2].recompute = 9;
+  EXPECT_EQ(unit_seconds(costs, planner::Recompute::none)[9], 12);
+  EXPECT_EQ(unit_seconds(costs, planner::Recompute::full)[0], 12);
+  request.costs = costs;
+  EXPECT_EQ(plan_pipeline(request).units, (std::vector<int>{7, 3}));
+  request.recompute.mode = RecomputeMode::full;
+  EXPECT_EQ(plan_pipeline(request).units, (std::vector<int>{3, 7}));
+  request.parallel.partition = PartitionMethod::layers;
+  EXPECT_EQ(plan_pipeline(request).units, (std::vector<int>{5, 5}));
+  request.costs->units.pop_back();
+  EXPECT_THROW(plan_pipeline(request), UsageError);
+}
+
 // Every pool against its definition: no slot is taken twice, and as many as the schedule needs.
 TEST(SlotPlan, NoSlotIsTakenTwice) {
   for (const auto& [schedule_name, chunks] :

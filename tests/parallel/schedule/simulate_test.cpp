@@ -70,10 +70,10 @@ TEST(Simulator, TrafficSlowsComputeWhileItLasts) {
 TEST(Simulator, ReductionsAndTheOptimizerCloseTheStep) {
   const Schedule schedule = generate("1f1b", {2, 4});
   Costs costs = stage_costs(schedule, {1, 1, 1});
-  costs.gradient_reduction = 5;
+  costs.gradient_reduction = {5};
   costs.tied_sum = 2;
   costs.optimizer_step = 3;
-  costs.parameter_gather = 4;
+  costs.parameter_gather = {4};
   LoweringOptions options;
   options.tied_embeddings = true;
   options.sharded_optimizer = true;

@@ -1,0 +1,175 @@
+#include "parallel/runtime/link_profiler.h"
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "parallel/runtime/unit_profiler.h"
+
+namespace penstock::runtime {
+
+using planner::MeasuredLink;
+using transport::receive_from;
+using transport::send_to;
+
+namespace {
+
+constexpr int64_t small_bytes = 8;
+constexpr int warm_up = 3;
+
+// Of one message towards us.
+struct Incoming {
+  double latency = 0;
+  double both = 0;   // seconds
+  double alone = 0;  // seconds
+};
+
+// A rank's end of an edge.
+class EdgeMeter {
+ public:
+  EdgeMeter(Device& device, transport::Communicator& pipeline, int64_t bytes, int repetitions)
+      : pipeline_(pipeline),
+        repetitions_(repetitions),
+        sender_(device.create_stream("measured sends", StreamUse::transfer)),
+        receiver_(device.create_stream("measured receives", StreamUse::transfer)),
+        sent_(device.create_event("sent")),
+        received_(device.create_event("received")),
+        memory_(2 * static_cast<size_t>(bytes + small_bytes)) {
+    char* at = memory_.data();
+    const auto tensor = [&at](int64_t size) {
+      const Tensor made(at, DType::u8, Shape{size});
+      at += size;
+      return made;
+    };
+    out_ = tensor(bytes);
+    in_ = tensor(bytes);
+    small_out_ = tensor(small_bytes);
+    small_in_ = tensor(small_bytes);
+  }
+
+  Incoming measure(int peer) {
+    Incoming edge;
+    edge.latency = 0.5 * period(peer, small_out_, small_in_, small_out_, small_in_);
+    edge.both = both_ways(peer);
+    // First from the lower rank to the higher, then back.
+    for (const bool upwards : {true, false}) {
+      const bool ours = (pipeline_.rank() > peer) == upwards;
+      const double seconds = period(peer, out_, in_, small_out_, small_in_, upwards);
+      if (ours) edge.alone = seconds - edge.latency;
+    }
+    return edge;
+  }
+
+ private:
+  // Median over the repetitions of what `once` measures.
+  double median(const std::function<double()>& once) const {
+    std::vector<double> samples;
+    for (int i = 0; i < warm_up + repetitions_; ++i) {
+      const double seconds = once();
+      if (i >= warm_up) samples.push_back(seconds);
+    }
+    return timing_of(std::move(samples)).median;
+  }
+
+  // Seconds from one message to the next where one side sends `there`, and the other answers with `back`.
+  double period(int peer, const Tensor& there_out, const Tensor& there_in, const Tensor& back_out,
+                const Tensor& back_in, bool upwards = true) {
+    const bool first = (pipeline_.rank() < peer) == upwards;
+    return median([&] {
+      std::array<double, 2> stamps{};
+      receiver_->stamp(&stamps[0]);
+      pipeline_.exchange(*receiver_, {first ? send_to(peer, there_out) : receive_from(peer, there_in)});
+      pipeline_.exchange(*receiver_, {first ? receive_from(peer, back_in) : send_to(peer, back_out)});
+      receiver_->stamp(&stamps[1]);
+      receiver_->synchronize();
+      return stamps[1] - stamps[0];
+    });
+  }
+
+  // As the executor does it: a stream for what is sent, one for what is received.
+  double both_ways(int peer) {
+    return median([&] {
+      std::array<double, 2> stamps{};
+      // The peer is there when the small message is.
+      pipeline_.exchange(*receiver_, {send_to(peer, small_out_), receive_from(peer, small_in_)});
+      receiver_->record(*received_);
+      sender_->wait(*received_);
+      receiver_->stamp(&stamps[0]);
+      pipeline_.exchange(*sender_, {send_to(peer, out_)});
+      pipeline_.exchange(*receiver_, {receive_from(peer, in_)});
+      receiver_->stamp(&stamps[1]);
+      sender_->record(*sent_);
+      receiver_->wait(*sent_);
+      receiver_->synchronize();
+      return stamps[1] - stamps[0];
+    });
+  }
+
+  transport::Communicator& pipeline_;
+  int repetitions_;
+  std::unique_ptr<Stream> sender_;
+  std::unique_ptr<Stream> receiver_;
+  std::unique_ptr<Event> sent_;
+  std::unique_ptr<Event> received_;
+  std::vector<char> memory_;  // host memory: what stands behind the transports that exist
+  Tensor out_, in_, small_out_, small_in_;
+};
+
+// Whom `rank` measures with in a round: edges of even ranks, of odd ones, and the ring's last.
+std::optional<int> peer_of(int rank, int ranks, int round) {
+  if (round == 2) {
+    if (rank == 0) return ranks - 1;
+    if (rank == ranks - 1) return 0;
+    return std::nullopt;
+  }
+  const int peer = rank % 2 == round ? rank + 1 : rank - 1;
+  if (peer < 0 || peer >= ranks) return std::nullopt;
+  return peer;
+}
+
+double bandwidth(int64_t bytes, double seconds, double latency) {
+  return static_cast<double>(bytes) / std::max(seconds - latency, 0.1 * seconds);
+}
+
+}  // namespace
+
+std::vector<MeasuredLink> measure_links(Device& device, transport::World& world,
+                                        transport::Communicator& pipeline, int64_t bytes, int repetitions) {
+  const int ranks = pipeline.size();
+  if (ranks == 1) return {};
+  EdgeMeter meter(device, pipeline, bytes, repetitions);
+  // Three figures an edge: of rank p from the rank before it, and from the rank behind it.
+  constexpr size_t figures = 3;
+  std::vector<double> all(2 * figures * static_cast<size_t>(ranks));
+  for (int round = 0; round < (ranks > 2 ? 3 : 1); ++round) {
+    world.barrier();
+    const std::optional<int> peer = peer_of(pipeline.rank(), ranks, round);
+    if (!peer) continue;
+    const Incoming edge = meter.measure(*peer);
+    const bool from_before = *peer == (pipeline.rank() + ranks - 1) % ranks && (ranks > 2 || *peer == 0);
+    double* place = &all[figures * (2 * static_cast<size_t>(pipeline.rank()) + (from_before ? 0 : 1))];
+    place[0] = edge.latency;
+    place[1] = edge.both;
+    place[2] = edge.alone;
+  }
+  world.all_reduce(all, transport::Reduction::maximum);
+  std::vector<MeasuredLink> links;
+  for (int to = 0; to < ranks; ++to) {
+    for (const int side : {0, 1}) {
+      const double* place = &all[figures * (2 * static_cast<size_t>(to) + static_cast<size_t>(side))];
+      if (place[1] == 0) continue;  // no such edge
+      MeasuredLink link;
+      link.from = (to + (side == 0 ? ranks - 1 : 1)) % ranks;
+      link.to = to;
+      link.latency = place[0];
+      link.bandwidth = bandwidth(bytes, place[1], place[0]);
+      link.bandwidth_alone = bandwidth(bytes, place[2], place[0]);
+      links.push_back(link);
+    }
+  }
+  return links;
+}
+
+}  // namespace penstock::runtime

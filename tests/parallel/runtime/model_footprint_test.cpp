@@ -1,0 +1,213 @@
+#include "parallel/runtime/model_footprint.h"
+
+#include <algorithm>
+#include <random>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "kernels/cpu/device.h"
+#include "kernels/cpu/make_math.h"
+#include "model/flops.h"
+#include "model/memory_plan.h"
+#include "model/unit_id.h"
+#include "parallel/runtime/formula_costs.h"
+#include "parallel/runtime/pipeline_plan.h"
+#include "tests/parallel/runtime/ranks.h"
+
+namespace penstock::runtime {
+namespace {
+
+using planner::ModelCosts;
+using planner::Recompute;
+using planner::UnitCosts;
+using schedule::BufferPool;
+
+struct ModelFootprint : ::testing::Test {
+  std::unique_ptr<Device> device = cpu::make_cpu_device({});
+  math::Math math = cpu::make_math(*device);
+  std::mt19937 random{7};
+
+  int choose(int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); }
+
+  // Any model, schedule, partition, and recompute modes.
+  PipelineRequest random_request() {
+    ModelSection section = choose(0, 1) == 0 ? testing::tiny_gpt2() : testing::tiny_llama();
+    section.tie_embeddings = choose(0, 1) == 1;
+    section.dropout = choose(0, 1) == 0 ? 0 : 0.1;
+    section.layers = choose(2, 5);
+    struct Named {
+      const char* name;
+      int chunks;
+    };
+    const std::vector<Named> schedules{
+        {"1f1b", 1}, {"gpipe", 1}, {"zb-h1", 1}, {"zbv", 2}, {"interleaved", 2}};
+    const Named schedule = schedules[static_cast<size_t>(choose(0, 4))];
+    const int pipeline = choose(2, 3);
+    testing::Job job = testing::make_job(section, pipeline, schedule.name, schedule.chunks, 6);
+    PipelineRequest request = job.request;
+    request.common.micro_batch = choose(1, 3);
+    request.common.document_mask = choose(0, 1) == 1;
+    request.common.compute = choose(0, 1) == 0 ? DType::fp32 : DType::bf16;
+    const int stages = pipeline * schedule.chunks;
+    std::vector<int64_t> units(static_cast<size_t>(stages), 1);
+    for (int left = model::unit_count(section) - stages; left > 0; --left)
+      ++units[static_cast<size_t>(choose(0, stages - 1))];
+    request.parallel.partition = PartitionMethod::units;
+    request.parallel.partition_units = units;
+    for (int stage = 0; stage < stages; ++stage)
+      request.recompute.stages.push_back(recompute_mode(static_cast<Recompute>(choose(0, 2))));
+    return request;
+  }
+};
+
+int64_t buffers(const PipelinePlan& plan, int rank, BufferPool pool) {
+  const auto count = [&](const schedule::Program& program) {
+    return program.ranks[static_cast<size_t>(rank)].buffers[static_cast<size_t>(pool)];
+  };
+  return std::max(count(plan.training), count(plan.evaluation));
+}
+
+// What the costs say a rank holds.
+int64_t bytes_by_costs(const ModelCosts& costs, const PipelinePlan& plan, int rank) {
+  const model::RankConfig& config = plan.ranks[static_cast<size_t>(rank)];
+  int64_t bytes = costs.rank_bytes;
+  int64_t transients = 0;
+  int64_t workspace = 0;
+  for (const model::StageConfig& stage : config.stages) {
+    int64_t side_band = 0;
+    for (int index = stage.begin; index < stage.end; ++index) {
+      const UnitCosts& unit = costs.units[static_cast<size_t>(index)];
+      const planner::ModeCosts& mode =
+          unit.in(planned_mode(stage.recompute[static_cast<size_t>(index - stage.begin)]));
+      bytes += unit.resident_bytes + stage.forward_slots * mode.forward_bytes +
+               stage.kept_slots * mode.kept_bytes + stage.weight_slots * mode.weight_bytes;
+      side_band = std::max(side_band, unit.side_band_bytes);
+      transients = std::max(transients, mode.transient_bytes);
+      workspace = std::max(workspace, unit.workspace_bytes);
+    }
+    bytes += stage.forward_slots * side_band;
+  }
+  if (shares_tied_weight(config)) bytes -= costs.tied_shared_bytes;
+  if (exchanges_tied_gradient(config)) bytes += costs.tied_exchange_bytes;
+  int64_t boundaries =
+      buffers(plan, rank, BufferPool::activation_in) + buffers(plan, rank, BufferPool::gradient_in);
+  if (has_output(config)) boundaries += config.output_buffers;
+  if (has_d_input(config)) boundaries += config.d_input_buffers;
+  return bytes + transients + workspace + boundaries * costs.boundary_bytes;
+}
+
+TEST_F(ModelFootprint, AddsUpToTheMemoryPlan) {
+  for (int round = 0; round < 150; ++round) {
+    const PipelineRequest request = random_request();
+    const PipelinePlan plan = plan_pipeline(request);
+    const ModelCosts costs = model_footprint(request.common, math, plan.reduction);
+    for (int rank = 0; rank < plan.topology.pipeline(); ++rank) {
+      const model::RankConfig& config = plan.ranks[static_cast<size_t>(rank)];
+      const model::MemoryPlan memory = plan_memory(config, make_call_sites(math, config));
+      bool attention = false;
+      for (int unit = 0; unit < model::unit_count(config.model); ++unit)
+        attention = attention || (has_unit(config, unit) &&
+                                  model::unit_at(config.model, unit).kind == model::UnitKind::attention);
+      const int64_t table =
+          config.model.family == Family::llama && !attention
+              ? static_cast<int64_t>(
+                    aligned(static_cast<size_t>(4 * config.model.sequence_length * config.model.head_dim)))
+              : 0;
+      ASSERT_EQ(static_cast<int64_t>(memory.bytes()), bytes_by_costs(costs, plan, rank) - table)
+          << "round " << round << ", rank " << rank << "\n"
+          << memory.table();
+    }
+  }
+}
+
+TEST_F(ModelFootprint, CoversTheReductionOfReplicas) {
+  testing::Job job = testing::make_job(testing::tiny_gpt2(), 2, "1f1b", 1, 4, 2);
+  const PipelinePlan plan = plan_pipeline(job.request);
+  const ModelCosts costs = model_footprint(job.request.common, math, plan.reduction);
+  const ModelCosts alone = model_footprint(job.request.common, math, {});
+  EXPECT_GT(costs.rank_bytes, alone.rank_bytes);
+  bool exact = false;
+  for (int rank = 0; rank < 2; ++rank) {
+    const model::RankConfig& config = plan.ranks[static_cast<size_t>(rank)];
+    const auto planned = static_cast<int64_t>(plan_memory(config, make_call_sites(math, config)).bytes());
+    EXPECT_LE(planned, bytes_by_costs(costs, plan, rank));
+    exact = exact || planned == bytes_by_costs(costs, plan, rank);
+  }
+  EXPECT_TRUE(exact);  // on the rank with the largest unit
+}
+
+TEST_F(ModelFootprint, CountsWhatCutsBalance) {
+  const model::RankConfig common = testing::make_job(testing::tiny_gpt2(), 1, "1f1b").request.common;
+  const ModelCosts costs = model_footprint(common, math, {});
+  ASSERT_EQ(costs.units.size(), 10U);
+  EXPECT_EQ(costs.units[0].name, "embedding");
+  EXPECT_EQ(costs.units[7].name, "attention_3");
+  EXPECT_EQ(costs.units[9].name, "head");
+  EXPECT_EQ(costs.units[2].parameters, 2 * 16 * 40 + 40 + 16 + 2 * 16);
+  EXPECT_EQ(costs.units[2].flops, static_cast<double>(costs.tokens) * 2 * 2 * 16 * 40);
+  EXPECT_EQ(costs.units[2].layers, 1);
+  EXPECT_EQ(costs.units[9].layers, 0);
+  EXPECT_EQ(costs.units[9].parameters, 2 * 16);  // the head's matrix is the embedding's
+}
+
+TEST_F(ModelFootprint, FormulaCountsTheModelsFlops) {
+  for (ModelSection section : {testing::tiny_gpt2(), testing::tiny_llama()}) {
+    section.vocab_size = section.padded_vocab_size();
+    const model::RankConfig common = testing::make_job(section, 1, "1f1b").request.common;
+    const DeviceRates rates{1, 1e300};  // an operation a second, and memory that takes no time
+    const ModelCosts costs = formula_costs(common, rates, model_footprint(common, math, {}));
+    double flops = 0;
+    for (const UnitCosts& unit : costs.units) {
+      const planner::ModeCosts& mode = unit.in(Recompute::none);
+      flops += mode.forward + mode.backward_input + mode.backward_weight;
+      EXPECT_EQ(mode.recompute, 0);
+    }
+    // The backward pass computes the scores of attention once more.
+    const auto scores = static_cast<double>(section.layers * section.heads * section.head_dim *
+                                            (section.sequence_length + 1));
+    const double expected =
+        static_cast<double>(costs.tokens) * (model::training_flops_per_token(section) + scores);
+    EXPECT_NEAR(flops / expected, 1, 1e-12);
+  }
+}
+
+TEST_F(ModelFootprint, FormulaOrdersTheModes) {
+  for (const ModelSection& section : {testing::tiny_gpt2(), testing::tiny_llama()}) {
+    const model::RankConfig common = testing::make_job(section, 1, "1f1b").request.common;
+    const ModelCosts costs =
+        formula_costs(common, nominal_cpu_rates(DType::fp32, 1), model_footprint(common, math, {}));
+    for (const UnitCosts& unit : costs.units) {
+      const planner::ModeCosts& none = unit.in(Recompute::none);
+      const planner::ModeCosts& selective = unit.in(Recompute::selective);
+      const planner::ModeCosts& full = unit.in(Recompute::full);
+      EXPECT_GT(none.backward_input, 0) << unit.name;
+      EXPECT_GT(unit.optimizer_step, 0) << unit.name;
+      EXPECT_EQ(none.recompute, 0) << unit.name;
+      const bool layer = unit.layers > 0;
+      if (layer) {
+        EXPECT_LT(0, selective.recompute) << unit.name;
+        EXPECT_LT(selective.recompute, full.recompute) << unit.name;
+        EXPECT_LT(full.recompute, none.forward) << unit.name;
+        EXPECT_GT(none.backward_weight, 0) << unit.name;
+      } else {
+        EXPECT_EQ(full.recompute, 0) << unit.name;
+        EXPECT_EQ(none.backward_weight, 0) << unit.name;
+      }
+    }
+    // The head's pass is in its backward action.
+    EXPECT_EQ(costs.units.back().in(Recompute::none).forward, 0);
+    EXPECT_NE(costs.source.find("formula"), std::string::npos);
+    model::RankConfig twice = common;
+    twice.micro_batch *= 2;
+    const ModelCosts larger =
+        formula_costs(twice, nominal_cpu_rates(DType::fp32, 1), model_footprint(twice, math, {}));
+    EXPECT_NEAR(larger.units[1].in(Recompute::full).backward_input,
+                2 * costs.units[1].in(Recompute::full).backward_input, 1e-15);
+  }
+}
+
+}  // namespace
+}  // namespace penstock::runtime
