@@ -27,7 +27,7 @@ struct Costs {
   // One for all edges, or (P · P): links[source · P + destination].
   std::vector<Link> links{{}};
   // Of one stage each: gradient reduction over replicas, sum over the copies, tied sum, parameter gather; and
-  // of a rank's optimizer step.
+  // of a rank's optimizer step. A partial reduction (one half of a stage's gradients) costs half of one.
   double gradient_reduction = 0;
   double copies_sum = 0;
   double tied_sum = 0;

@@ -155,7 +155,7 @@ class Simulation {
       case InstructionKind::sum_copies:
         return costs_.copies_sum;
       case InstructionKind::reduce_gradients:
-        return costs_.gradient_reduction;
+        return instruction.last ? costs_.gradient_reduction : costs_.gradient_reduction / 2;
       case InstructionKind::sum_tied:
         return costs_.tied_sum;
       case InstructionKind::optimizer_step:
