@@ -207,7 +207,7 @@ TEST(Memory, OfDeferredWeightGradientsDoesNotGrowWithMicroBatches) {
   }
 }
 
-// The formulas of the schedules' definitions: activations held from F to W, in chunks.
+// The formulas of the schedules' definitions: activations held from F to W.
 TEST(Memory, IsWhatTheSchedulesDefine) {
   constexpr int P = 4;
   constexpr int M = 12;
@@ -224,7 +224,6 @@ TEST(Memory, IsWhatTheSchedulesDefine) {
     EXPECT_EQ(kept({"1f1b"}, rank), P - rank);
     EXPECT_EQ(kept({"zb-h1"}, rank), P);
     EXPECT_EQ(kept({"zb-h2"}, rank), 2 * P - 1);
-    EXPECT_EQ(kept({"interleaved", 2}, rank), 2 * (P - rank - 1) + P + 1);
   }
 }
 
