@@ -67,7 +67,7 @@ void Executor::enqueue(const Step& step, Stream& stream) {
       parts_.pipeline->exchange(stream, {transport::receive_from(at.peer, buffer(at.output))});
       return;
     case InstructionKind::reduce_gradients:
-      parts_.operations->reduce_gradients(stream, at.action.stage);
+      parts_.operations->reduce_gradients(stream, at.action, at.last);
       return;
     case InstructionKind::sum_tied:
       parts_.operations->sum_tied(stream);

@@ -73,7 +73,7 @@ class PipelineEngine final : private StepOperations {
   std::optional<Finding> find_nonfinite(std::span<const model::SideBand> micro_batches);
 
  private:
-  void reduce_gradients(Stream& stream, int stage) override;
+  void reduce_gradients(Stream& stream, const schedule::Action& action, bool last) override;
   void sum_tied(Stream& stream) override;
   void optimizer_step(Stream& stream) override;
 

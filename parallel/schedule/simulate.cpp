@@ -155,7 +155,8 @@ class Simulation {
       case InstructionKind::sum_copies:
         return costs_.copies_sum;
       case InstructionKind::reduce_gradients:
-        return Costs::of_block(costs_.gradient_reduction, schedule_.block_of(instruction.action.stage));
+        return Costs::of_block(costs_.gradient_reduction, schedule_.block_of(instruction.action.stage)) *
+               (instruction.last ? 1.0 : 0.5);
       case InstructionKind::sum_tied:
         return costs_.tied_sum;
       case InstructionKind::optimizer_step:

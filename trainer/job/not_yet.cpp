@@ -37,7 +37,6 @@ constexpr NotYet kNotYet[] = {
     {"parallel.device", kCpuOnly, [](const Job& job) { return job.parallel.device == DeviceChoice::cuda; }},
     {"parallel.share_devices", kCpuOnly},
     {"parallel.sharded_optimizer", "every replica holds the whole optimizer"},
-    {"parallel.reduce_every", "replicas reduce once a step"},
     {"comm.transport", kMpiOnly,
      [](const Job& job) {
        return job.comm.transport == TransportChoice::nccl || job.comm.transport == TransportChoice::tcp;
