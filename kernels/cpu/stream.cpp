@@ -92,7 +92,7 @@ void CpuStream::wait(const Event& event) {
   enqueue_ordering(slot, "wait for an event", [record = std::move(record)](CpuStream& stream) {
     if (stream.failed_.load()) return;
     record->wait();
-    stream.virtual_seconds_ = std::max(stream.virtual_seconds_, record->seconds());
+    stream.hold_until(record->seconds());
   });
 }
 
@@ -117,7 +117,7 @@ void CpuStream::wait(const Signal& signal, uint64_t value) {
   }
   enqueue_ordering(claim(), "wait for a signal", [counter = std::move(counter), value](CpuStream& stream) {
     if (stream.failed_.load()) return;
-    stream.virtual_seconds_ = std::max(stream.virtual_seconds_, counter->wait(value));
+    stream.hold_until(counter->wait(value));
   });
 }
 
@@ -183,6 +183,8 @@ void CpuStream::execute(Slot& slot) {
   try {
     slot.invoke(slot.storage.data(), *this, run);
     if (run) virtual_seconds_ += slot.cost;
+    // Messages follow other work only when it is done.
+    if (!slot.ordering && !std::exchange(passed_messages_, false)) message_seconds_ = virtual_seconds_;
   } catch (const std::exception& error) {
     fail(slot.name, error.what());
   } catch (...) {

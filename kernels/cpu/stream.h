@@ -71,6 +71,16 @@ class CpuStream final : public Stream {
   void advance_to(double seconds) {
     if (virtual_ && seconds > virtual_seconds_) virtual_seconds_ = seconds;
   }
+  /// Inside a task that only passes messages: the time from which its messages may start. Where nothing but
+  /// messages ran since, that is when the ones before were off their links, though they may not be there yet.
+  double message_seconds() const { return virtual_ ? message_seconds_ : now(); }
+  /// As advance_to, by messages that leave their links free at `off` and are there at `arrived`.
+  void advance_messages(double off, double arrived) {
+    if (!virtual_) return;
+    if (off > message_seconds_) message_seconds_ = off;
+    advance_to(arrived);
+    passed_messages_ = true;
+  }
 
   /// Threads of this stream's parallel loops and matmuls (ThreadScope): the device's for compute, 1 for
   /// transfers.
@@ -140,6 +150,11 @@ class CpuStream final : public Stream {
   void wait_for_completed(uint64_t tasks);
   void check_clock(const char* kind, const std::string& object, bool on_virtual_clock) const;
   double now() const { return virtual_ ? virtual_seconds_ : clock_->now(); }
+  /// What follows starts no earlier.
+  void hold_until(double seconds) {
+    if (seconds > virtual_seconds_) virtual_seconds_ = seconds;
+    if (seconds > message_seconds_) message_seconds_ = seconds;
+  }
 
   const std::string name_;
   const int rank_;
@@ -161,6 +176,8 @@ class CpuStream final : public Stream {
   alignas(line_bytes) std::atomic<uint64_t> completed_{0};
   std::atomic<bool> failed_{false};
   double virtual_seconds_ = 0;
+  double message_seconds_ = 0;
+  bool passed_messages_ = false;
   uint64_t random_state_;
   std::string failed_task_;
   std::string failure_;

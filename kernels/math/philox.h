@@ -24,7 +24,8 @@ enum class RandomPurpose : uint32_t {
   initialisation = 1,
   dropout = 2,
   stochastic_rounding = 3,
-  sampling = 4
+  sampling = 4,
+  replay = 5
 };
 
 }  // namespace penstock::math

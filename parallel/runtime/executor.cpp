@@ -46,6 +46,7 @@ void Executor::run(const StepList& list, std::span<Stamp> stamps) {
     for (const Event* event : step.waits) {
       if (event != nullptr) at.wait(*event);
     }
+    if (parts_.before) parts_.before(at, step.instruction);
     at.stamp(&stamp->start);
     enqueue(step, at);
     at.stamp(&stamp->end);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -31,6 +32,9 @@ struct ExecutorParts {
   /// Of the pipeline's ranks, in pipeline order.
   transport::Communicator* pipeline = nullptr;
   StepOperations* operations = nullptr;
+  /// Called ahead of an instruction, behind its waits and before its start: replays and tests make a slow
+  /// host with it. None: nothing.
+  std::function<void(Stream&, const schedule::Instruction&)> before;
 };
 
 /// Enqueues a rank's list, instruction by instruction, on the streams of its lanes, joined by events. It

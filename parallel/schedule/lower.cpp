@@ -97,10 +97,21 @@ class Lowering {
       for (size_t pool = 0; pool < buffer_pools; ++pool)
         program_.ranks[rank].buffers[pool] = pools_[rank][pool].count();
     }
+    if (schedule_.steps == 1 && !options_.sharded_optimizer) optimizer_last();
     return std::move(program_);
   }
 
  private:
+  // Ranks agree before they update (norm, vote): a host that blocks in every call must have sent everything
+  // that others still need.
+  void optimizer_last() {
+    for (RankProgram& rank : program_.ranks) {
+      std::stable_partition(rank.instructions.begin(), rank.instructions.end(), [](const Instruction& each) {
+        return each.kind != InstructionKind::optimizer_step;
+      });
+    }
+  }
+
   // A node that may start: the earliest first, then by kind, source, destination, micro-batch.
   enum Kind : std::uint8_t { transfer, collective, compute };
   struct Entry {

@@ -18,6 +18,7 @@ Fabric::Fabric(int ranks, const InprocOptions& options)
     : ranks_(ranks),
       buffered_(options.buffered),
       links_(options.links),
+      delay_(options.delay),
       interruption_(std::make_shared<Interruption>([this] { wake_all(); })),
       giving_(static_cast<size_t>(ranks)) {
   if (ranks < 1) throw UsageError(fmt::format("an inproc world of {} ranks; at least 1 is needed", ranks));

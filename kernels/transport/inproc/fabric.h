@@ -3,6 +3,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -33,6 +34,12 @@ class Fabric {
 
   bool buffered() const { return buffered_; }
   const LinkModel& links() const { return links_; }
+  /// Of the `message`-th message between the two.
+  Link link(int source, int destination, uint32_t message) const {
+    Link link = links_.between(source, destination);
+    if (delay_) link.latency_seconds += delay_(source, destination, message);
+    return link;
+  }
   const std::shared_ptr<Interruption>& interruption() const { return interruption_; }
 
   /// Every rank's bytes, once every rank has given them. DeviceError if the world is stopped meanwhile.
@@ -51,6 +58,7 @@ class Fabric {
   const int ranks_;
   const bool buffered_;
   const LinkModel links_;
+  const std::function<double(int, int, uint32_t)> delay_;
   std::atomic<ClockKind> clock_{ClockKind::unknown};
   std::shared_ptr<Interruption> interruption_;
 
