@@ -14,6 +14,7 @@ void hand_over(Stream& stream, const Tensor& from, const Tensor& to) {
 
 ModelStage::ModelStage(model::RankModel& rank, size_t index, bool marks_units)
     : stage_(rank.stage(index)), begin_(stage_.config().begin) {
+  recompute_stamps_.resize(2 * static_cast<size_t>(stage_.recomputing_units()));
   for (int unit = begin_; marks_units && unit < stage_.config().end; ++unit)
     unit_done_.push_back(rank.memory().device().create_event(fmt::format("gradients of unit {}", unit)));
 }
@@ -31,7 +32,16 @@ void ModelStage::forward(Stream& stream, const StageCall& call) {
 
 void ModelStage::backward_input(Stream& stream, const StageCall& call) {
   if (call.input) hand_over(stream, call.input, stage_.d_output(call.slots));
+  // One micro-batch a step tells the share: stamps of all would have to be kept.
+  if (call.micro_batch == 0) stage_.time_recompute(recompute_stamps_);
   stage_.backward_input(stream, call.slots, call.micro_batch, call.output);
+}
+
+double ModelStage::recompute_seconds() const {
+  double seconds = 0;
+  for (size_t at = 0; at < recompute_stamps_.size(); at += 2)
+    seconds += recompute_stamps_[at + 1] - recompute_stamps_[at];
+  return seconds;
 }
 
 void ModelStage::backward_weight(Stream& stream, const StageCall& call) {

@@ -22,6 +22,8 @@ class ModelStage final : public ExecutedStage {
   void backward_input(Stream& stream, const StageCall& call) override;
   void backward_weight(Stream& stream, const StageCall& call) override;
 
+  /// Seconds of recomputation inside I of micro-batch 0 of the last step, once that was finished.
+  double recompute_seconds() const;
   /// The unit's gradients of the step are complete.
   const Event& unit_done(int unit) const { return *unit_done_[static_cast<size_t>(unit - begin_)]; }
 
@@ -30,6 +32,7 @@ class ModelStage final : public ExecutedStage {
   int begin_;
   std::vector<std::unique_ptr<Event>> unit_done_;
   std::span<const model::SideBand> micro_batches_;
+  std::vector<double> recompute_stamps_;
   model::Pass pass_ = model::Pass::training;
 };
 
