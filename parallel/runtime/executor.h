@@ -14,12 +14,13 @@
 namespace penstock::runtime {
 
 /// When an instruction was enqueued, and ran: seconds on the device's clock (enqueued: 0 on a virtual one). A
-/// message starts when it is posted and ends when it has passed.
+/// message starts when it is posted and ends when it has passed. `middle`: where a B turns from I to W.
 struct Stamp {
   const schedule::Instruction* instruction = nullptr;
   Lane lane = Lane::compute;
   double enqueued = 0;
   double start = 0;
+  double middle = 0;
   double end = 0;
 };
 
@@ -54,8 +55,8 @@ class Executor {
   void run_out() noexcept;
 
  private:
-  void enqueue(const Step& step, Stream& stream);
-  void compute(const Step& step, Stream& stream);
+  void enqueue(const Step& step, Stream& stream, Stamp& stamp);
+  void compute(const Step& step, Stream& stream, Stamp& stamp);
   const Tensor& buffer(const schedule::Buffer& at) const;
 
   Device& device_;

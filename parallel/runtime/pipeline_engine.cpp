@@ -140,7 +140,9 @@ void PipelineEngine::optimizer_step(Stream& at) {
     const Tensor ours = agreed_losses_.rows(place_.replica * losses.elements(), losses.elements());
     at.copy(ours.data, losses.data, losses.bytes());
   }
+  at.stamp(&offered_);
   if (world_.size() > 1) communicators_.all->all_reduce(at, agreement_, transport::Reduction::sum);
+  at.stamp(&agreed_);
   at.copy(sums.data, squares.data, sums.bytes());
   optimizer.norm(at);
   optimizer.update(at);
