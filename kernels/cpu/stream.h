@@ -25,6 +25,7 @@ class CpuStream final : public Stream {
  public:
   static constexpr size_t task_bytes = 768;
   static constexpr uint64_t queue_capacity = 512;
+  static_assert((queue_capacity & (queue_capacity - 1)) == 0);
 
   /// `ordinal` tells the streams of a device apart where delays are random.
   CpuStream(std::string name, StreamUse use, const DeviceOptions& options, uint64_t ordinal);
@@ -163,6 +164,8 @@ class CpuStream final : public Stream {
   const bool strict_events_;
   const std::shared_ptr<Clock> clock_;
   const bool virtual_;
+  const uint64_t
+      slot_mask_;  ///< one less than the slots, a power of two; inline: one, which stays in the cache
   std::unique_ptr<Slot[]> slots_;
 
   // Written by the host.

@@ -74,8 +74,8 @@ void run_replay(const schedule::Program& program, const runtime::ReplayTimes& ti
   const std::shared_ptr<Clock> clock = options.sleeping ? make_real_clock() : make_virtual_clock();
   std::vector<RankStep> collected(static_cast<size_t>(ranks));
   std::atomic<int> finished{0};
-  const transport::InprocOptions links =
-      replay_links(program, times, options.message_bytes, options.first_step);
+  transport::InprocOptions links = replay_links(program, times, options.message_bytes, options.first_step);
+  links.one_thread = !options.sleeping && options.mode == StreamMode::inline_now;
   transport::run_inproc(ranks, links, [&](transport::World& world) {
     const auto rank = static_cast<size_t>(world.rank());
     const auto device = cpu::make_cpu_device(device_options(world.rank(), options, clock));

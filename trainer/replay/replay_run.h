@@ -17,8 +17,8 @@ struct ReplayOptions {
   uint64_t steps = 1;
   bool sleeping = false;      ///< on the real clock; else in virtual time
   int64_t message_bytes = 1;  ///< that really move
-  /// Virtual time: inline_now runs a rank in one thread, the others with its streams' workers; times are the
-  /// same. Sleeping needs workers.
+  /// Virtual time: inline_now runs all ranks on one thread, the others each with its streams' workers; times
+  /// are the same. Sleeping needs workers.
   StreamMode mode = StreamMode::inline_now;
 };
 

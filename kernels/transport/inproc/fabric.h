@@ -1,7 +1,6 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -10,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "kernels/cpu/wait_point.h"
 #include "kernels/transport/inproc/inproc_world.h"
 #include "kernels/transport/inproc/mailbox.h"
 #include "kernels/transport/inproc/meeting.h"
@@ -64,9 +64,9 @@ class Fabric {
 
   std::mutex mutex_;
   std::vector<std::unique_ptr<Hub>> hubs_;
-  std::condition_variable shared_;
+  cpu::WaitPoint shared_;
   int given_ = 0;
-  uint64_t round_ = 0;
+  std::atomic<uint64_t> round_{0};
   std::vector<std::string> giving_;
   std::shared_ptr<const std::vector<std::string>> result_;
 };

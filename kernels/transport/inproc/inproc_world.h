@@ -18,6 +18,9 @@ struct InprocOptions {
   /// Seconds on top of a link's latency, for the `message`-th message (from 0) from world rank `source` to
   /// `destination` in their communicator. A pure function, called from many threads; none: nothing.
   std::function<double(int source, int destination, uint32_t message)> delay;
+  /// run_inproc: all ranks take turns on one thread (cpu::Fibers; elsewhere each has its own). For work that
+  /// only waits, with inline streams: replays in virtual time.
+  bool one_thread = false;
 };
 
 /// The worlds of `ranks` ranks that are threads of this process; each goes to its thread. CPU streams, all on
@@ -31,7 +34,8 @@ struct InprocOptions {
 /// A collective starts when the last rank is there.
 std::vector<std::unique_ptr<World>> make_inproc_worlds(int ranks, const InprocOptions& options = {});
 
-/// Runs `body` once a rank, each in a thread of its own with its own world, and waits for all. If some throw,
+/// Runs `body` once a rank, each in a thread of its own (unless told otherwise) with its own world, and waits
+/// for all. If some throw,
 /// the world is stopped, and the first exception that is no echo of another rank's is rethrown here. Bodies
 /// that hold streams also hold an AbortOnUnwind.
 void run_inproc(int ranks, const InprocOptions& options, const std::function<void(World&)>& body);
