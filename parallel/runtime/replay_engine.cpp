@@ -47,10 +47,11 @@ ExecutorParts ReplayEngine::executor_parts(const schedule::Program& program, int
   if (first != last) tied_ = sums_.create("tied weight", {first, last});
   all_ = sums_.create("all ranks");
 
+  const bool windows = program.options.reduce_gradients && program.options.reduce_every > 0;
   ExecutorParts parts;
   for (int stage = 0; stage < schedule.stages(); ++stage) {
     const bool ours = schedule.rank_of_stage[static_cast<size_t>(stage)] == rank_;
-    stages_.push_back(ours ? std::make_unique<SleepingStage>(device_, times_, stage) : nullptr);
+    stages_.push_back(ours ? std::make_unique<SleepingStage>(device_, times_, stage, windows) : nullptr);
     parts.stages.push_back(stages_.back().get());
   }
   const auto& counts = program.ranks[static_cast<size_t>(rank_)].buffers;
@@ -97,9 +98,14 @@ void ReplayEngine::finish_step() {
   executor_.synchronize();
 }
 
-void ReplayEngine::reduce_gradients(Stream& stream, int stage) {
-  stream.wait(stages_[static_cast<size_t>(stage)]->done());
-  enqueue_sleep(stream, clock_, "gradient reduction", times_.costs().gradient_reduction);
+void ReplayEngine::reduce_gradients(Stream& stream, const schedule::Action& action, bool last) {
+  const auto stage = static_cast<size_t>(action.stage);
+  stream.wait(stages_[stage]->done());
+  const double seconds =
+      schedule::Costs::of_block(times_.costs().gradient_reduction,
+                                action.stage % static_cast<int>(times_.costs().blocks.size())) *
+      (last ? 1 : 0.5);
+  enqueue_sleep(stream, clock_, "gradient reduction", seconds);
 }
 
 void ReplayEngine::sum_tied(Stream& stream) {

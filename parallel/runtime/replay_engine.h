@@ -53,7 +53,7 @@ class ReplayEngine final : private StepOperations {
   const StepTimes& times() const { return step_times_; }
 
  private:
-  void reduce_gradients(Stream& stream, int stage) override;
+  void reduce_gradients(Stream& stream, const schedule::Action& action, bool last) override;
   void sum_tied(Stream& stream) override;
   void optimizer_step(Stream& stream) override;
 

@@ -49,10 +49,11 @@ void enqueue_sleep(Stream& stream, const Clock& clock, const char* name, double 
   }
 }
 
-SleepingStage::SleepingStage(Device& device, const ReplayTimes& times, int stage)
+SleepingStage::SleepingStage(Device& device, const ReplayTimes& times, int stage, bool marks_all)
     : times_(times),
       clock_(*device.options().clock),
       stage_(stage),
+      marks_all_(marks_all),
       done_(device.create_event(fmt::format("gradients of stage {}", stage))) {}
 
 void SleepingStage::forward(Stream& stream, const StageCall& call) {
@@ -61,11 +62,12 @@ void SleepingStage::forward(Stream& stream, const StageCall& call) {
 
 void SleepingStage::backward_input(Stream& stream, const StageCall& call) {
   enqueue(stream, "backward_input", Op::backward_input, call);
+  if (marks_all_) stream.record(*done_);
 }
 
 void SleepingStage::backward_weight(Stream& stream, const StageCall& call) {
   enqueue(stream, "backward_weight", Op::backward_weight, call);
-  if (call.last) stream.record(*done_);
+  if (call.last || marks_all_) stream.record(*done_);
 }
 
 void SleepingStage::enqueue(Stream& stream, const char* name, Op op, const StageCall& call) {

@@ -15,8 +15,8 @@ void enqueue_sleep(Stream& stream, const Clock& clock, const char* name, double 
 /// A stage whose actions take their time and compute nothing.
 class SleepingStage final : public ExecutedStage {
  public:
-  /// `stage` of the model. `times` outlives it.
-  SleepingStage(Device& device, const ReplayTimes& times, int stage);
+  /// `stage` of the model. `times` outlives it. `marks_all`: gradients are summed while the step still runs.
+  SleepingStage(Device& device, const ReplayTimes& times, int stage, bool marks_all);
 
   /// The calls that follow belong to this step, and take `rank_factor` times as long.
   void begin(uint64_t step, double rank_factor) {
@@ -28,7 +28,7 @@ class SleepingStage final : public ExecutedStage {
   void backward_input(Stream& stream, const StageCall& call) override;
   void backward_weight(Stream& stream, const StageCall& call) override;
 
-  /// The stage's gradients of the step are complete.
+  /// The stage's gradients of the step are complete; if it marks all: those of the actions so far.
   const Event& done() const { return *done_; }
 
  private:
@@ -37,6 +37,7 @@ class SleepingStage final : public ExecutedStage {
   const ReplayTimes& times_;
   const Clock& clock_;
   const int stage_;
+  const bool marks_all_;
   uint64_t step_ = 0;
   double rank_factor_ = 1;
   std::unique_ptr<Event> done_;

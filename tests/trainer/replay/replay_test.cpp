@@ -69,7 +69,7 @@ Costs any_costs(const Schedule& schedule, uint64_t seed) {
   costs.links.clear();
   for (int edge = 0; edge < schedule.ranks * schedule.ranks; ++edge)
     costs.links.push_back({cost(0.4), cost(0.2)});
-  costs.gradient_reduction = cost(2);
+  costs.gradient_reduction = {cost(2)};
   costs.tied_sum = cost(1);
   costs.optimizer_step = cost(1);
   return costs;
