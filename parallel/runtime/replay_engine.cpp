@@ -13,6 +13,22 @@ using schedule::BufferPool;
 using schedule::Instruction;
 using schedule::InstructionKind;
 
+namespace {
+
+// The actions that end the stage's windows, but the last.
+std::vector<schedule::Action> closing(const schedule::Program& program, int stage) {
+  std::vector<schedule::Action> actions;
+  for (const schedule::RankProgram& rank : program.ranks) {
+    for (const Instruction& each : rank.instructions) {
+      const bool closes = each.kind == InstructionKind::reduce_gradients && !each.last;
+      if (closes && each.action.stage == stage) actions.push_back(each.action);
+    }
+  }
+  return actions;
+}
+
+}  // namespace
+
 ReplayEngine::ReplayEngine(Device& device, transport::World& world, transport::World& sums,
                            const schedule::Program& program, const ReplayTimes& times, int64_t message_bytes)
     : device_(device),
@@ -47,11 +63,11 @@ ExecutorParts ReplayEngine::executor_parts(const schedule::Program& program, int
   if (first != last) tied_ = sums_.create("tied weight", {first, last});
   all_ = sums_.create("all ranks");
 
-  const bool windows = program.options.reduce_gradients && program.options.reduce_every > 0;
   ExecutorParts parts;
   for (int stage = 0; stage < schedule.stages(); ++stage) {
     const bool ours = schedule.rank_of_stage[static_cast<size_t>(stage)] == rank_;
-    stages_.push_back(ours ? std::make_unique<SleepingStage>(device_, times_, stage, windows) : nullptr);
+    stages_.push_back(ours ? std::make_unique<SleepingStage>(device_, times_, stage, closing(program, stage))
+                           : nullptr);
     parts.stages.push_back(stages_.back().get());
   }
   const auto& counts = program.ranks[static_cast<size_t>(rank_)].buffers;
@@ -99,13 +115,11 @@ void ReplayEngine::finish_step() {
 }
 
 void ReplayEngine::reduce_gradients(Stream& stream, const schedule::Action& action, bool last) {
-  const auto stage = static_cast<size_t>(action.stage);
-  stream.wait(stages_[stage]->done());
-  const double seconds =
-      schedule::Costs::of_block(times_.costs().gradient_reduction,
-                                action.stage % static_cast<int>(times_.costs().blocks.size())) *
-      (last ? 1 : 0.5);
-  enqueue_sleep(stream, clock_, "gradient reduction", seconds);
+  const SleepingStage& stage = *stages_[static_cast<size_t>(action.stage)];
+  stream.wait(last ? stage.done() : stage.done(action));
+  const int block = action.stage % static_cast<int>(times_.costs().blocks.size());
+  const double whole = schedule::Costs::of_block(times_.costs().gradient_reduction, block);
+  enqueue_sleep(stream, clock_, "gradient reduction", last ? whole : whole / 2);
 }
 
 void ReplayEngine::sum_tied(Stream& stream) {

@@ -1,5 +1,6 @@
 #include "parallel/runtime/sleeping_stage.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cmath>
 #include <cstring>
@@ -49,12 +50,28 @@ void enqueue_sleep(Stream& stream, const Clock& clock, const char* name, double 
   }
 }
 
-SleepingStage::SleepingStage(Device& device, const ReplayTimes& times, int stage, bool marks_all)
+SleepingStage::SleepingStage(Device& device, const ReplayTimes& times, int stage,
+                             const std::vector<schedule::Action>& closing)
     : times_(times),
       clock_(*device.options().clock),
       stage_(stage),
-      marks_all_(marks_all),
-      done_(device.create_event(fmt::format("gradients of stage {}", stage))) {}
+      done_(device.create_event(fmt::format("gradients of stage {}", stage))) {
+  for (const schedule::Action& action : closing)
+    windows_.push_back({action, device.create_event(fmt::format("gradients up to {}", to_string(action)))});
+}
+
+const Event& SleepingStage::done(const schedule::Action& closing) const {
+  const auto found = std::find_if(windows_.begin(), windows_.end(),
+                                  [&](const Window& window) { return window.closing == closing; });
+  if (found == windows_.end()) throw UsageError(to_string(closing) + " ends no window");
+  return *found->done;
+}
+
+void SleepingStage::close(Stream& stream, Op op, int micro_batch) {
+  for (const Window& window : windows_) {
+    if (window.closing.op == op && window.closing.micro_batch == micro_batch) stream.record(*window.done);
+  }
+}
 
 void SleepingStage::forward(Stream& stream, const StageCall& call) {
   enqueue(stream, "forward", Op::forward, call);
@@ -62,12 +79,13 @@ void SleepingStage::forward(Stream& stream, const StageCall& call) {
 
 void SleepingStage::backward_input(Stream& stream, const StageCall& call) {
   enqueue(stream, "backward_input", Op::backward_input, call);
-  if (marks_all_) stream.record(*done_);
+  close(stream, Op::backward_input, call.micro_batch);
 }
 
 void SleepingStage::backward_weight(Stream& stream, const StageCall& call) {
   enqueue(stream, "backward_weight", Op::backward_weight, call);
-  if (call.last || marks_all_) stream.record(*done_);
+  close(stream, Op::backward_weight, call.micro_batch);
+  if (call.last) stream.record(*done_);
 }
 
 void SleepingStage::enqueue(Stream& stream, const char* name, Op op, const StageCall& call) {

@@ -223,6 +223,46 @@ TEST_F(TrainingTest, ReplicasGiveTheSameBitsForEveryPipeline) {
   expect_equal(open("flat", 6), open("deep", 6));
 }
 
+// Every way to sum replicas, through whole jobs: the same bits for every pipeline, and other bits than the
+// default.
+TEST_F(TrainingTest, EveryWayToSumReplicasGivesTheSameBitsForEveryPipeline) {
+  const std::vector<std::vector<std::string>> ways{
+      {"parallel.reduce_every=2"},
+      {"precision.gradient_reduce=bf16"},
+      {"precision.gradient_reduce=bf16", "parallel.gradient_sum=library"},
+      {"precision.gradient_reduce=bf16", "parallel.reduce_every=1"},
+      {"parallel.gradient_sum=library"},
+      {"parallel.gradient_sum=library", "parallel.reduce_every=3"}};
+  const auto norms_of = [&](const std::string& name) {
+    std::vector<double> norms;
+    for (const nlohmann::json& line : metrics(name)) norms.push_back(line["grad_norm"]);
+    return norms;
+  };
+  for (const char* replicas : {"parallel.data=2", "parallel.data=3"}) {
+    const std::vector<std::string> all{replicas, "batch.global=12", "batch.micro=1", "run.steps=3"};
+    const std::string plain = fmt::format("plain+{}", replicas);
+    ASSERT_EQ(train(job(plain, all), {}), ExitCode::finished);
+    for (const std::vector<std::string>& way : ways) {
+      const std::string name = fmt::format("{}+{}", replicas, fmt::join(way, "+"));
+      SCOPED_TRACE(name);
+      std::vector<std::string> settings = all;
+      settings.insert(settings.end(), way.begin(), way.end());
+      ASSERT_EQ(train(job(name, settings), {}), ExitCode::finished);
+      // Buckets smaller than a matrix, and a multiple of nothing.
+      settings.insert(settings.end(),
+                      {"parallel.pipeline=2", "parallel.schedule=zb-h1", "parallel.bucket_mib=0.00123"});
+      ASSERT_EQ(train(job(name + "+deep", settings), {}), ExitCode::finished);
+      expect_equal(open(name, 3), open(name + "+deep", 3));
+      const std::vector<double> norms = norms_of(name);
+      const std::vector<double> wanted = norms_of(plain);
+      EXPECT_NEAR(norms[0], wanted[0], 0.01 * wanted[0]);
+      // Ranks of one process add in rank order: the library's sums are the ordered ones.
+      const bool the_same = way == std::vector<std::string>{"parallel.gradient_sum=library"};
+      EXPECT_EQ(norms == wanted, the_same);
+    }
+  }
+}
+
 TEST_F(TrainingTest, AnyTopologyGoesOnAsAnyOther) {
   ASSERT_EQ(train(job("straight", {"batch.global=8"}), {}), ExitCode::finished);
   const std::vector<std::vector<std::string>> legs{

@@ -16,21 +16,8 @@
 namespace penstock::testing {
 namespace {
 
-struct Kind {
-  std::string schedule;
-  int chunks = 1;
-  int slack = 0;
-};
-
-std::vector<Kind> kinds() {
-  return {{"gpipe"}, {"1f1b"},   {"1f1b", 1, 2}, {"interleaved", 2}, {"bfs", 2},       {"zb-h1"},
-          {"zb-h2"}, {"zbv", 2}, {"v-half", 2},  {"v-min", 2},       {"dualpipev", 2}, {"hanayo", 2}};
-}
-
-Job job_of(const Kind& kind, int pipeline, int micro_batches, int replicas = 1) {
-  Job job = make_job(tiny_gpt2(), pipeline, kind.schedule, kind.chunks, micro_batches, replicas);
-  job.request.parallel.warmup_slack = kind.slack;
-  return job;
+Job job_of(const OneCopySchedule& kind, int pipeline, int micro_batches, int replicas = 1) {
+  return make_job(tiny_gpt2(), pipeline, kind, micro_batches, replicas);
 }
 
 constexpr int poison = 0xA5;
@@ -133,11 +120,10 @@ void step(const Job& job, runtime::PipelineEngine& engine) {
 
 TEST(Memory, IsWhatWasPlannedAndNoMoreThanNeeded) {
   int ran = 0;
-  for (const Kind& kind : kinds()) {
+  for (const OneCopySchedule& kind : one_copy_schedules()) {
     for (const RecomputeMode mode : {RecomputeMode::none, RecomputeMode::selective, RecomputeMode::full}) {
       for (const int pipeline : {2, 4}) {
-        SCOPED_TRACE(
-            fmt::format("{}, P = {}, recompute {}", kind.schedule, pipeline, static_cast<int>(mode)));
+        SCOPED_TRACE(fmt::format("{}, P = {}, recompute {}", kind.name, pipeline, static_cast<int>(mode)));
         Job job = job_of(kind, pipeline, 2 * pipeline);
         job.request.recompute.mode = mode;
         run_ranks(job, [&](runtime::PipelineEngine& engine, transport::World& world) {
@@ -199,9 +185,10 @@ TEST(Memory, OfOneForwardOneBackwardDoesNotGrowWithMicroBatches) {
 }
 
 TEST(Memory, OfDeferredWeightGradientsDoesNotGrowWithMicroBatches) {
-  for (const Kind& kind : {Kind{"zb-h1"}, Kind{"zb-h2"}, Kind{"zbv", 2}, Kind{"v-half", 2}, Kind{"v-min", 2},
-                           Kind{"dualpipev", 2}}) {
-    SCOPED_TRACE(kind.schedule);
+  for (const OneCopySchedule& kind :
+       {OneCopySchedule{"zb-h1"}, OneCopySchedule{"zb-h2"}, OneCopySchedule{"zbv", 2},
+        OneCopySchedule{"v-half", 2}, OneCopySchedule{"v-min", 2}, OneCopySchedule{"dualpipev", 2}}) {
+    SCOPED_TRACE(kind.name);
     const std::vector<size_t> some = activations(job_of(kind, 4, 16));
     EXPECT_EQ(activations(job_of(kind, 4, 64)), some);
   }
@@ -211,7 +198,7 @@ TEST(Memory, OfDeferredWeightGradientsDoesNotGrowWithMicroBatches) {
 TEST(Memory, IsWhatTheSchedulesDefine) {
   constexpr int P = 4;
   constexpr int M = 12;
-  const auto kept = [&](const Kind& kind, int rank) {
+  const auto kept = [&](const OneCopySchedule& kind, int rank) {
     int slots = 0;
     const runtime::PipelinePlan plan = runtime::plan_pipeline(job_of(kind, P, M).request);
     for (const model::StageConfig& stage : plan.ranks[static_cast<size_t>(rank)].stages)

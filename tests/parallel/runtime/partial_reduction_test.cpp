@@ -13,33 +13,12 @@
 namespace penstock::testing {
 namespace {
 
-struct Kind {
-  std::string schedule;
-  int chunks = 1;
-  int slack = 0;
-};
-
-std::vector<Kind> kinds() {
-  return {{"gpipe"}, {"1f1b"},   {"1f1b", 1, 2}, {"interleaved", 2}, {"bfs", 2},       {"zb-h1"},
-          {"zb-h2"}, {"zbv", 2}, {"v-half", 2},  {"v-min", 2},       {"dualpipev", 2}, {"hanayo", 2}};
-}
-
-Job windowed(const ModelSection& model, int pipeline, const Kind& kind, int micro_batches, int replicas,
-             int every) {
-  Job job = make_job(model, pipeline, kind.schedule, kind.chunks, micro_batches, replicas);
-  job.request.parallel.warmup_slack = kind.slack;
+Job windowed(const ModelSection& model, int pipeline, const OneCopySchedule& kind, int micro_batches,
+             int replicas, int every) {
+  Job job = make_job(model, pipeline, kind, micro_batches, replicas);
   job.request.parallel.reduce_every = every;
   job.steps = 2;
   return job;
-}
-
-std::vector<float> gradients_of(model::RankModel& rank) {
-  std::vector<float> all;
-  for (const auto& unit : rank.parameters().unit_gradients()) {
-    const auto* begin = unit.values.as<float>();
-    all.insert(all.end(), begin, begin + unit.values.elements());
-  }
-  return all;
 }
 
 // The gradients of micro-batches [begin, end) of a replica's first step, alone on one rank.
@@ -98,7 +77,7 @@ TEST(PartialReduction, WindowsAreSummedOverReplicasThenAdded) {
 class PartialReductions : public ::testing::TestWithParam<std::tuple<int, int>> {
  protected:
   ModelSection model() const { return std::get<0>(GetParam()) == 0 ? tiny_gpt2() : tiny_llama(); }
-  Kind kind() const { return kinds()[static_cast<size_t>(std::get<1>(GetParam()))]; }
+  OneCopySchedule kind() const { return one_copy_schedules()[static_cast<size_t>(std::get<1>(GetParam()))]; }
 };
 
 // Up to eight windows: sets are used again, and in split schedules I runs ahead of W across windows.
@@ -129,9 +108,10 @@ TEST_P(PartialReductions, SameBitsForEveryNumberOfRanks) {
 INSTANTIATE_TEST_SUITE_P(All, PartialReductions,
                          ::testing::Combine(::testing::Range(0, 2), ::testing::Range(0, 12)),
                          [](const auto& test) {
-                           const Kind kind = kinds()[static_cast<size_t>(std::get<1>(test.param))];
+                           const OneCopySchedule kind =
+                               one_copy_schedules()[static_cast<size_t>(std::get<1>(test.param))];
                            std::string name = std::get<0>(test.param) == 0 ? "gpt2_" : "llama_";
-                           for (const char letter : kind.schedule) name += letter == '-' ? '_' : letter;
+                           for (const char letter : kind.name) name += letter == '-' ? '_' : letter;
                            return name + (kind.slack > 0 ? "_slack" : "");
                          });
 
@@ -144,9 +124,10 @@ TEST(PartialReduction, RecomputeModesPrecisionsAndTies) {
       job.request.common.compute = compute;
       const Result expected = train(job);
       for (const RecomputeMode mode : {RecomputeMode::none, RecomputeMode::selective, RecomputeMode::full}) {
-        for (const Kind& kind : {Kind{"1f1b"}, Kind{"zb-h1"}, Kind{"zbv", 2}}) {
+        for (const OneCopySchedule& kind :
+             {OneCopySchedule{"1f1b"}, OneCopySchedule{"zb-h1"}, OneCopySchedule{"zbv", 2}}) {
           SCOPED_TRACE(fmt::format("{}, {}, recompute {}, {}", tied ? "tied" : "untied", name_of(compute),
-                                   static_cast<int>(mode), kind.schedule));
+                                   static_cast<int>(mode), kind.name));
           Job piped = windowed(model, 2, kind, 5, 2, 2);
           piped.request.common.compute = compute;
           piped.request.recompute.mode = mode;
@@ -166,9 +147,9 @@ TEST(PartialReduction, WiresSumsStreamsAndTransports) {
       alone.request.gradient_wire = wire;
       alone.request.parallel.gradient_sum = sum;
       const Result expected = train(alone);
-      for (const Kind& kind : {Kind{"zb-h1"}, Kind{"zbv", 2}}) {
+      for (const OneCopySchedule& kind : {OneCopySchedule{"zb-h1"}, OneCopySchedule{"zbv", 2}}) {
         SCOPED_TRACE(fmt::format("{}, {}, {}", name_of(wire),
-                                 sum == GradientSum::ordered ? "ordered" : "library", kind.schedule));
+                                 sum == GradientSum::ordered ? "ordered" : "library", kind.name));
         Job job = windowed(tiny_gpt2(), 2, kind, 5, 3, 2);
         job.request.gradient_wire = wire;
         job.request.parallel.gradient_sum = sum;

@@ -94,7 +94,7 @@ TEST(Lowering, AWindowWaitsForTheSumOfTheWindowBeforeTheLast) {
   options.reduce_every = 2;
   const Schedule schedule = generate("zb-h2", {2, 7});
   Costs costs = stage_costs(schedule, {1, 1, 1});
-  costs.gradient_reduction = 0.5;
+  costs.gradient_reduction = {0.5};
   const Program program = lower(schedule, costs, options);
   EXPECT_TRUE(validate(program).empty());
   std::vector<Violation> found;

@@ -41,7 +41,7 @@ Costs any_costs(const Schedule& schedule) {
     costs.blocks.push_back({cost(20), cost(20), cost(20)});
   costs.links = {{cost(10), cost(4)}};
   costs.optimizer_step = cost(20);
-  costs.gradient_reduction = cost(20);
+  costs.gradient_reduction = {cost(20)};
   costs.tied_sum = cost(20);
   return costs;
 }
