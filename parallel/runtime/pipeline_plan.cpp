@@ -161,6 +161,11 @@ int64_t agreement_elements(const model::RankConfig& config, int replicas) {
          replicas * config.micro_batches * model::loss_terms;
 }
 
+ReductionOptions reduction_of(const PipelineRequest& request) {
+  const ParallelSection& parallel = request.parallel;
+  return {static_cast<int>(parallel.data), parallel.bucket_mib, parallel.gradient_sum, request.gradient_wire};
+}
+
 PipelinePlan plan_pipeline(const PipelineRequest& request) {
   const ParallelSection& parallel = request.parallel;
   const bool replicated = parallel.data > 1;
@@ -179,8 +184,7 @@ PipelinePlan plan_pipeline(const PipelineRequest& request) {
                                  model::unit_count(request.common.model)));
   }
   plan.units = cut(request, schedule.stages());
-  plan.reduction = {plan.topology.replicas(), parallel.bucket_mib, parallel.gradient_sum,
-                    request.gradient_wire};
+  plan.reduction = reduction_of(request);
   const schedule::Costs costs =
       request.costs ? known(*request.costs, plan.units, modes(request.recompute, plan.units.size()))
                     : estimate(request.common.model, plan.units);
