@@ -16,6 +16,7 @@
 #include "trainer/checkpointing.h"
 #include "trainer/corpus.h"
 #include "trainer/job/write_job.h"
+#include "trainer/job_costs.h"
 #include "trainer/memory_report.h"
 #include "trainer/model_state.h"
 #include "trainer/numerics_guard.h"
@@ -126,7 +127,9 @@ ExitCode already_complete(const Job& job, const ResumePoint& point, RunReports& 
 
 ExitCode train(Job job, const TrainOptions& options, transport::World& world, StopSwitch* stop) {
   const auto tokenizer = Corpus::open_tokenizer(job);
-  runtime::PipelinePlan plan = runtime::plan_pipeline(pipeline_request(job));
+  Backend backend = make_backend(job, world.rank());
+  const CostedRequest request = costed_request(job, backend, &world);
+  runtime::PipelinePlan plan = runtime::plan_pipeline(request.request);
   const runtime::Place place = plan.topology.place(world.rank());
   Corpus corpus(job, tokenizer.get(), needs_tokens(job, plan, place.pipeline));
   const RunPaths paths(std::filesystem::path(job.run.folder) / job.run.name);
@@ -142,7 +145,6 @@ ExitCode train(Job job, const TrainOptions& options, transport::World& world, St
   if (point.step >= job.run.steps) return already_complete(job, point, reports);
   reports.publish();
 
-  Backend backend = make_backend(job, world.rank());
   const MemoryReport memory = memory_report(job, backend, plan);
   check_memory_limit(memory, job, *backend.device, world.transport() == "inproc");
   // Ranks that share processors measure at the same time, as they will compute at the same time.
@@ -153,10 +155,7 @@ ExitCode train(Job job, const TrainOptions& options, transport::World& world, St
     data::write_file(paths.environment().string(), report::environment_text(options.command_line));
     data::write_file(paths.plan().string(), to_json(memory).dump(2) + "\n");
     reports.note(summary(memory, *backend.device, roof[0]));
-    if (job.parallel.pipeline > 1 && job.parallel.partition == PartitionMethod::measured) {
-      reports.note(
-          "parallel.partition is \"measured\", and there is no profile yet: stages are cut by FLOPs");
-    }
+    if (!request.note.empty()) reports.note("stages are cut by cost; " + request.note);
     if (resumed) reports.note(fmt::format("resuming from {}", point.checkpoint->path()));
     reports.event("start", point.step,
                   {{"resumed", resumed}, {"matmul_roof_flops", roof[0]}, {"ranks", world.size()}});

@@ -55,6 +55,8 @@ struct UnitCosts {
 /// A model at one micro-batch size. Units in the order of the model.
 struct ModelCosts {
   std::vector<UnitCosts> units;
+  /// Modes that the units' figures are known for.
+  std::array<bool, recompute_modes> available{true, true, true};
   int64_t micro_batch = 1;     ///< sequences
   int64_t tokens = 0;          ///< of one micro-batch: micro_batch · sequence length
   int64_t boundary_bytes = 0;  ///< of the message between two stages, and of a buffer for it

@@ -162,6 +162,16 @@ int64_t agreement_elements(const model::RankConfig& config, int replicas) {
          replicas * config.micro_batches * model::loss_terms;
 }
 
+ReductionOptions reduction_of(const PipelineRequest& request) {
+  const ParallelSection& parallel = request.parallel;
+  // One replica has nothing to sum: its windows would only change the order of additions.
+  GradientWindows windows{0, static_cast<int>(request.common.micro_batches)};
+  if (parallel.data > 1 && parallel.reduce_every < request.common.micro_batches)
+    windows.every = static_cast<int>(parallel.reduce_every);
+  return {static_cast<int>(parallel.data), parallel.bucket_mib, parallel.gradient_sum, request.gradient_wire,
+          windows};
+}
+
 PipelinePlan plan_pipeline(const PipelineRequest& request) {
   const ParallelSection& parallel = request.parallel;
   const bool replicated = parallel.data > 1;
@@ -178,12 +188,7 @@ PipelinePlan plan_pipeline(const PipelineRequest& request) {
                                  model::unit_count(request.common.model)));
   }
   plan.units = cut(request, schedule.stages());
-  // One replica has nothing to sum: its windows would only change the order of additions.
-  GradientWindows windows{0, static_cast<int>(request.common.micro_batches)};
-  if (replicated && parallel.reduce_every < request.common.micro_batches)
-    windows.every = static_cast<int>(parallel.reduce_every);
-  plan.reduction = {plan.topology.replicas(), parallel.bucket_mib, parallel.gradient_sum,
-                    request.gradient_wire, windows};
+  plan.reduction = reduction_of(request);
   const schedule::Costs costs =
       request.costs ? known(*request.costs, plan.units, modes(request.recompute, plan.units.size()))
                     : estimate(request.common.model, plan.units);

@@ -42,6 +42,9 @@ struct PipelinePlan {
   int last_stage() const { return training.schedule.stages() - 1; }
 };
 
+/// How its replicas sum gradients.
+ReductionOptions reduction_of(const PipelineRequest& request);
+
 /// schedule::ScheduleError, planner::PartitionError or UsageError for what cannot be run, with the reason.
 PipelinePlan plan_pipeline(const PipelineRequest& request);
 

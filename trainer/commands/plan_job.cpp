@@ -4,6 +4,7 @@
 
 #include "trainer/backend.h"
 #include "trainer/corpus.h"
+#include "trainer/job_costs.h"
 #include "trainer/memory_report.h"
 
 namespace penstock::commands {
@@ -12,7 +13,7 @@ int run_plan_job(const JobArguments& arguments, bool json) {
   Job job = arguments.read();
   Corpus::open_tokenizer(job);
   Backend backend = make_backend(job, 0);
-  const runtime::PipelinePlan plan = runtime::plan_pipeline(pipeline_request(job));
+  const runtime::PipelinePlan plan = runtime::plan_pipeline(costed_request(job, backend, nullptr).request);
   const MemoryReport report = memory_report(job, backend, plan);
   if (json) {
     fmt::print("{}\n", to_json(report).dump(2));

@@ -11,6 +11,7 @@
 #include "data/data_error.h"
 #include "kernels/transport/launch.h"
 #include "parallel/planner/cut.h"
+#include "parallel/planner/profile.h"
 #include "parallel/schedule/schedule.h"
 #include "trainer/checkpoint/checkpoint_error.h"
 #include "trainer/commands/run_ranks.h"
@@ -44,6 +45,8 @@ int run_command(const std::function<int()>& work) {
   } catch (const schedule::ScheduleError& error) {
     return report(ExitCode::usage, error.what());
   } catch (const planner::PartitionError& error) {
+    return report(ExitCode::usage, error.what());
+  } catch (const planner::ProfileError& error) {
     return report(ExitCode::usage, error.what());
   } catch (const RunFolderError& error) {
     return report(ExitCode::usage, error.what());

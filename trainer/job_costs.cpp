@@ -1,0 +1,127 @@
+#include "trainer/job_costs.h"
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "parallel/runtime/formula_costs.h"
+#include "parallel/runtime/model_footprint.h"
+#include "trainer/job_profile.h"
+#include "trainer/run_folder.h"
+
+namespace penstock {
+namespace {
+
+planner::ModelCosts footprint(const Job& job, Backend& backend) {
+  const runtime::PipelineRequest request = pipeline_request(job);
+  return runtime::model_footprint(request.common, backend.math, reduction_of(request));
+}
+
+// A profile's times with bytes that are counted: a profile may come from another number of replicas.
+void take_bytes(const planner::ModelCosts& counted, planner::ModelCosts& costs) {
+  for (size_t at = 0; at < costs.units.size(); ++at) {
+    planner::UnitCosts& unit = costs.units[at];
+    const planner::UnitCosts& from = counted.units[at];
+    unit.resident_bytes = from.resident_bytes;
+    unit.gradient_bytes = from.gradient_bytes;
+    unit.workspace_bytes = from.workspace_bytes;
+    unit.side_band_bytes = from.side_band_bytes;
+    for (size_t mode = 0; mode < unit.modes.size(); ++mode) {
+      unit.modes[mode].forward_bytes = from.modes[mode].forward_bytes;
+      unit.modes[mode].kept_bytes = from.modes[mode].kept_bytes;
+      unit.modes[mode].weight_bytes = from.modes[mode].weight_bytes;
+      unit.modes[mode].transient_bytes = from.modes[mode].transient_bytes;
+    }
+  }
+  costs.boundary_bytes = counted.boundary_bytes;
+  costs.rank_bytes = counted.rank_bytes;
+  costs.tied_exchange_bytes = counted.tied_exchange_bytes;
+  costs.tied_shared_bytes = counted.tied_shared_bytes;
+}
+
+JobCosts costs_of(const Job& job, Backend& backend, const planner::Profile& profile,
+                  const std::string& place) {
+  JobCosts costs;
+  costs.model = planner::model_costs(profile, job.batch.micro);
+  take_bytes(footprint(job, backend), costs.model);
+  costs.links = planner::link_costs(profile, static_cast<int>(job.parallel.pipeline));
+  costs.measured = true;
+  costs.note = fmt::format("unit costs as measured: {}", place);
+  return costs;
+}
+
+std::string profile_path(const Job& job) {
+  return RunPaths(std::filesystem::path(job.run.folder) / job.run.name).profile().string();
+}
+
+// What rank 0 found: the profile's text, or why there is none.
+struct Found {
+  std::string text;
+  std::string why;
+};
+
+Found find_profile(const Job& job, const Device& device) {
+  const std::string path = profile_path(job);
+  std::error_code error;
+  if (!std::filesystem::exists(path, error))
+    return {"", "there is no profile yet (`penstock profile` measures one)"};
+  const std::ifstream in(path);
+  std::ostringstream text;
+  text << in.rdbuf();
+  if (!in) throw planner::ProfileError(fmt::format("{}: cannot be read", path));
+  const planner::Profile profile = planner::read_profile(text.str(), path);
+  const std::string differs = misfit(profile, job, device);
+  if (!differs.empty()) return {"", fmt::format("{} is of another job:{}", path, differs)};
+  return {text.str(), ""};
+}
+
+}  // namespace
+
+JobCosts costs_from_profile(const Job& job, Backend& backend, const std::string& text,
+                            const std::string& place) {
+  const planner::Profile profile = planner::read_profile(text, place);
+  const std::string differs = misfit(profile, job, *backend.device);
+  if (!differs.empty()) {
+    throw planner::ProfileError(fmt::format(
+        "{} is not of this job on this device:{}\nMeasure it anew with `penstock profile`.", place, differs));
+  }
+  return costs_of(job, backend, profile, place);
+}
+
+JobCosts costs_by_formula(const Job& job, Backend& backend, const std::string& why) {
+  const model::RankConfig common = pipeline_request(job).common;
+  JobCosts costs;
+  costs.model = formula_costs(common, runtime::nominal_cpu_rates(common.compute, job.parallel.threads),
+                              footprint(job, backend));
+  costs.note = fmt::format("unit costs by formula: {}", why);
+  return costs;
+}
+
+JobCosts job_costs(const Job& job, Backend& backend, transport::World* world) {
+  Found found;
+  if (world == nullptr || world->rank() == 0) found = find_profile(job, *backend.device);
+  if (world != nullptr && world->size() > 1) {
+    found.text = world->broadcast(found.text, 0);
+    found.why = world->broadcast(found.why, 0);
+  }
+  if (found.text.empty()) return costs_by_formula(job, backend, found.why);
+  const std::string path = profile_path(job);
+  return costs_of(job, backend, planner::read_profile(found.text, path), path);
+}
+
+CostedRequest costed_request(const Job& job, Backend& backend, transport::World* world) {
+  CostedRequest made;
+  made.request = pipeline_request(job);
+  const bool cuts =
+      job.parallel.partition == PartitionMethod::measured && job.parallel.pipeline * job.parallel.chunks > 1;
+  if (!cuts) return made;
+  JobCosts costs = job_costs(job, backend, world);
+  made.request.costs = std::move(costs.model);
+  made.note = std::move(costs.note);
+  return made;
+}
+
+}  // namespace penstock

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <string>
+
+#include "kernels/transport/world.h"
+#include "parallel/planner/profile.h"
+#include "parallel/planner/unit_costs.h"
+#include "trainer/backend.h"
+#include "trainer/job/job.h"
+
+namespace penstock {
+
+/// What the job's units and links cost, and how that is known.
+struct JobCosts {
+  planner::ModelCosts model;  ///< bytes always those of the job on this build
+  planner::LinkCosts links;   ///< without a profile: transfers cost nothing
+  bool measured = false;
+  std::string note;  ///< for people, one line: which profile, or why there is none
+};
+
+/// Costs from a profile's text; `place` names it in errors. ProfileError with what differs where it is not of
+/// this job on this device.
+JobCosts costs_from_profile(const Job& job, Backend& backend, const std::string& text,
+                            const std::string& place);
+
+/// Costs by formula, with nominal rates: the same on every machine, so that a job is always cut the same way.
+/// `why`: what the note says about it.
+JobCosts costs_by_formula(const Job& job, Backend& backend, const std::string& why);
+
+/// From `profile.json` of the job's run folder if it is there and fits, else by formula. Where there is a
+/// world, rank 0 reads, decides, and tells the others: collective. ProfileError for a file that cannot be
+/// read.
+JobCosts job_costs(const Job& job, Backend& backend, transport::World* world);
+
+/// What `train` runs and `plan` counts, with costs where stages are cut by them: partition = "measured" and
+/// more than one stage. `note`: for people; empty where nothing is cut.
+struct CostedRequest {
+  runtime::PipelineRequest request;
+  std::string note;
+};
+CostedRequest costed_request(const Job& job, Backend& backend, transport::World* world);
+
+}  // namespace penstock
