@@ -39,6 +39,7 @@ StepFigures figures_of(const StepAccount& account, const std::vector<std::vector
       figures.slowest_rank = static_cast<int>(r);
     }
   }
+  figures.micro_batch_latency = account.micro_batch_latency;
   const double step = account.seconds();
   const double work = step - mean.pauses();
   // A step that takes no time has no bubble.
@@ -55,6 +56,28 @@ StepFigures figures_of(const StepAccount& account, const std::vector<std::vector
     figures.slowest_stage = stage;
   }
   return figures;
+}
+
+StepFigures figures_of(std::span<const StepAccount> replicas,
+                       const std::vector<std::vector<int>>& stages_by_rank) {
+  StepFigures all;
+  all.stage_imbalance = -1;
+  const auto count = static_cast<double>(replicas.size());
+  for (const StepAccount& replica : replicas) {
+    const StepFigures one = figures_of(replica, stages_by_rank);
+    all.bubble_ratio += one.bubble_ratio / count;
+    all.bubble_ratio_rank_span += one.bubble_ratio_rank_span / count;
+    all.idle_ratio += one.idle_ratio / count;
+    all.unexplained_ratio += one.unexplained_ratio / count;
+    all.micro_batch_latency += one.micro_batch_latency / count;
+    all.fill = std::max(all.fill, one.fill);
+    all.drain = std::max(all.drain, one.drain);
+    if (one.stage_imbalance <= all.stage_imbalance) continue;
+    all.stage_imbalance = one.stage_imbalance;
+    all.slowest_stage = one.slowest_stage;
+    all.slowest_rank = one.slowest_rank;
+  }
+  return all;
 }
 
 }  // namespace penstock::accounting

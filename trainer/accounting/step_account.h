@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "trainer/accounting/parts.h"
@@ -54,10 +55,14 @@ struct StepFigures {
   int slowest_rank = 0;
   double fill = 0;   ///< until the last rank began
   double drain = 0;  ///< from when the first rank had ended
+  double micro_batch_latency = 0;
   double unexplained_ratio = 0;
 };
 
 /// `stages_by_rank`: schedule::Schedule::stages_by_rank().
 StepFigures figures_of(const StepAccount& account, const std::vector<std::vector<int>>& stages_by_rank);
+/// Of several replicas: means of the ratios, the longest times, and the worst imbalance with its stage.
+StepFigures figures_of(std::span<const StepAccount> replicas,
+                       const std::vector<std::vector<int>>& stages_by_rank);
 
 }  // namespace penstock::accounting
