@@ -15,16 +15,22 @@ using schedule::InstructionKind;
 
 namespace {
 
-// The actions that end the stage's windows, but the last.
-std::vector<schedule::Action> closing(const schedule::Program& program, int stage) {
-  std::vector<schedule::Action> actions;
-  for (const schedule::RankProgram& rank : program.ranks) {
-    for (const Instruction& each : rank.instructions) {
-      const bool closes = each.kind == InstructionKind::reduce_gradients && !each.last;
-      if (closes && each.action.stage == stage) actions.push_back(each.action);
-    }
+// The ends of the stage's windows, but the last. To the simulator a full backward is one action: what
+// accumulates in its I is complete with it.
+std::vector<SleepingStage::WindowEnd> window_ends(const schedule::Program& program, int stage) {
+  std::vector<SleepingStage::WindowEnd> ends;
+  const auto& list =
+      program.ranks[static_cast<size_t>(program.schedule.rank_of_stage[static_cast<size_t>(stage)])];
+  for (const Instruction& sum : list.instructions) {
+    if (sum.kind != InstructionKind::reduce_gradients || sum.last || sum.action.stage != stage) continue;
+    const bool whole =
+        std::any_of(list.instructions.begin(), list.instructions.end(), [&](const Instruction& each) {
+          return each.kind == InstructionKind::compute && each.action.op == schedule::Op::backward &&
+                 each.action.stage == stage && each.action.micro_batch == sum.action.micro_batch;
+        });
+    ends.push_back({sum.action, whole ? schedule::Op::backward_weight : sum.action.op});
   }
-  return actions;
+  return ends;
 }
 
 }  // namespace
@@ -66,8 +72,9 @@ ExecutorParts ReplayEngine::executor_parts(const schedule::Program& program, int
   ExecutorParts parts;
   for (int stage = 0; stage < schedule.stages(); ++stage) {
     const bool ours = schedule.rank_of_stage[static_cast<size_t>(stage)] == rank_;
-    stages_.push_back(ours ? std::make_unique<SleepingStage>(device_, times_, stage, closing(program, stage))
-                           : nullptr);
+    stages_.push_back(
+        ours ? std::make_unique<SleepingStage>(device_, times_, stage, window_ends(program, stage))
+             : nullptr);
     parts.stages.push_back(stages_.back().get());
   }
   const auto& counts = program.ranks[static_cast<size_t>(rank_)].buffers;

@@ -51,25 +51,25 @@ void enqueue_sleep(Stream& stream, const Clock& clock, const char* name, double 
 }
 
 SleepingStage::SleepingStage(Device& device, const ReplayTimes& times, int stage,
-                             const std::vector<schedule::Action>& closing)
+                             const std::vector<WindowEnd>& windows)
     : times_(times),
       clock_(*device.options().clock),
       stage_(stage),
       done_(device.create_event(fmt::format("gradients of stage {}", stage))) {
-  for (const schedule::Action& action : closing)
-    windows_.push_back({action, device.create_event(fmt::format("gradients up to {}", to_string(action)))});
+  for (const WindowEnd& end : windows)
+    windows_.push_back({end, device.create_event(fmt::format("gradients up to {}", to_string(end.closing)))});
 }
 
 const Event& SleepingStage::done(const schedule::Action& closing) const {
   const auto found = std::find_if(windows_.begin(), windows_.end(),
-                                  [&](const Window& window) { return window.closing == closing; });
+                                  [&](const Window& window) { return window.end.closing == closing; });
   if (found == windows_.end()) throw UsageError(to_string(closing) + " ends no window");
   return *found->done;
 }
 
-void SleepingStage::close(Stream& stream, Op op, int micro_batch) {
+void SleepingStage::close(Stream& stream, Op call, int micro_batch) {
   for (const Window& window : windows_) {
-    if (window.closing.op == op && window.closing.micro_batch == micro_batch) stream.record(*window.done);
+    if (window.end.call == call && window.end.closing.micro_batch == micro_batch) stream.record(*window.done);
   }
 }
 

@@ -16,10 +16,13 @@ void enqueue_sleep(Stream& stream, const Clock& clock, const char* name, double 
 /// A stage whose actions take their time and compute nothing.
 class SleepingStage final : public ExecutedStage {
  public:
-  /// `stage` of the model. `times` outlives it. `closing`: actions that end windows of micro-batches before
-  /// the step's last (schedule::LoweringOptions::reduce_every).
-  SleepingStage(Device& device, const ReplayTimes& times, int stage,
-                const std::vector<schedule::Action>& closing);
+  /// A window of micro-batches before the step's last (schedule::LoweringOptions::reduce_every).
+  struct WindowEnd {
+    schedule::Action closing;
+    schedule::Op call = schedule::Op::backward_input;  ///< of its micro-batch, with which it is complete
+  };
+  /// `stage` of the model. `times` outlives it.
+  SleepingStage(Device& device, const ReplayTimes& times, int stage, const std::vector<WindowEnd>& windows);
 
   /// The calls that follow belong to this step, and take `rank_factor` times as long.
   void begin(uint64_t step, double rank_factor) {
@@ -33,16 +36,16 @@ class SleepingStage final : public ExecutedStage {
 
   /// The stage's gradients of the step are complete.
   const Event& done() const { return *done_; }
-  /// `closing` is done.
+  /// The window that `closing` ends is complete.
   const Event& done(const schedule::Action& closing) const;
 
  private:
   struct Window {
-    schedule::Action closing;
+    WindowEnd end;
     std::unique_ptr<Event> done;
   };
-  /// Records the end of the window that the action ends, if it ends one.
-  void close(Stream& stream, schedule::Op op, int micro_batch);
+  /// Records the ends of the windows that are complete with the call.
+  void close(Stream& stream, schedule::Op call, int micro_batch);
   void enqueue(Stream& stream, const char* name, schedule::Op op, const StageCall& call);
 
   const ReplayTimes& times_;
