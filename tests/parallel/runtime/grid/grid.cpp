@@ -172,10 +172,6 @@ const Point& grid_sizes() {
   return sizes;
 }
 
-bool has_every_cut(const GridLayout& layout) {
-  return layout.ranks() <= 4 && layout.replicas == 1;
-}
-
 const GridSchedule& schedule_of(const Point& point) {
   return grid_schedules()[static_cast<size_t>(point[Axis::schedule])];
 }
@@ -261,12 +257,11 @@ std::vector<Point> pairwise_points(const std::function<bool(const GridLayout&)>&
   return points;
 }
 
-std::vector<Point> all_points(const std::function<bool(const GridLayout&)>& allowed) {
+std::vector<Point> all_points(const std::function<bool(const GridLayout&)>& allowed, bool every_cut) {
   std::vector<Point> points;
   std::mt19937_64 random(2);
   const Point& sizes = grid_sizes();
   for (const int layout : allowed_layouts(allowed)) {
-    const bool every_cut = has_every_cut(grid_layouts()[static_cast<size_t>(layout)]);
     Point counts = sizes;
     counts[Axis::layout] = 1;
     const size_t first_drawn = every_cut ? Axis::micro : Axis::cut;

@@ -68,10 +68,9 @@ Job reference_of(const Job& job);
 
 /// Points whose layout is allowed, such that any two values of any two axes meet in one of them.
 std::vector<Point> pairwise_points(const std::function<bool(const GridLayout&)>& allowed);
-bool has_every_cut(const GridLayout& layout);
-/// All of the first five axes (and of cuts where `has_every_cut`) where the layout is allowed; the others are
+/// All of the first five axes, and with `every_cut` of cuts, where the layout is allowed; the others are
 /// drawn, reproducibly.
-std::vector<Point> all_points(const std::function<bool(const GridLayout&)>& allowed);
+std::vector<Point> all_points(const std::function<bool(const GridLayout&)>& allowed, bool every_cut);
 
 /// Results of references, each computed once.
 class References {

@@ -40,7 +40,9 @@ class Whole : public ::testing::TestWithParam<std::tuple<int, int>> {};
 TEST_P(Whole, SameBitsAfterTwentySteps) {
   const auto [schedule, layout] = GetParam();
   const GridLayout& wanted = grid_layouts()[static_cast<size_t>(layout)];
-  const auto points = all_points([&](const GridLayout& other) { return &other == &wanted; });
+  // More ranks meet what fewer did: their cuts are drawn, or this would take hours.
+  const bool every_cut = wanted.ranks() <= 4 && wanted.replicas == 1;
+  const auto points = all_points([&](const GridLayout& other) { return &other == &wanted; }, every_cut);
   int ran = 0;
   for (const Point& point : points) {
     if (point[Axis::schedule] != schedule) continue;
@@ -49,7 +51,7 @@ TEST_P(Whole, SameBitsAfterTwentySteps) {
     expect_same(train(job), references().of(job));
     ++ran;
   }
-  EXPECT_EQ(ran, has_every_cut(wanted) ? 48 : 16);
+  EXPECT_EQ(ran, every_cut ? 48 : 16);
 }
 
 INSTANTIATE_TEST_SUITE_P(Grid, Whole,
@@ -77,7 +79,7 @@ void expect_every_pair(const std::vector<Point>& points) {
 TEST(GridPoints, AnyTwoValuesMeet) {
   const auto pairwise = pairwise_points(any_layout);
   expect_every_pair(pairwise);
-  expect_every_pair(all_points(any_layout));
+  expect_every_pair(all_points(any_layout, false));
   EXPECT_LT(pairwise.size(), 300U) << "these are run in every test";
 }
 

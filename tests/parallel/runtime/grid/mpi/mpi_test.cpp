@@ -50,7 +50,7 @@ bool failed_anywhere(transport::World& world) {
 bool run(transport::World& world, bool whole) {
   References references([&](const Job& reference) { return reference_from_rank_0(world, reference); });
   const auto fits = [&](const GridLayout& layout) { return layout.ranks() == world.size(); };
-  const std::vector<Point> points = whole ? all_points(fits) : pairwise_points(fits);
+  const std::vector<Point> points = whole ? all_points(fits, false) : pairwise_points(fits);
   EXPECT_GE(points.size(), 4 * grid_schedules().size());
   for (const Point& point : points) {
     SCOPED_TRACE(name_of(point));
