@@ -141,7 +141,7 @@ void StepTrace::trace(int64_t step) {
   if (!context_.leads()) return;
   write(step, ChromeTrace::file(all, {{"step", step},
                                       {"schedule", context_.job.parallel.schedule},
-                                      {"clock_error_us", error[0] * 1e6}}));
+                                      {"clock_error_us", std::round(error[0] * 1e9) / 1000}}));
 }
 
 void StepTrace::write(int64_t step, const std::string& text) const {
