@@ -18,12 +18,19 @@ namespace {
 
 constexpr int64_t small_bytes = 8;
 constexpr int warm_up = 3;
+constexpr int latency_repetitions = 50;
 
 // Of one message towards us.
 struct Incoming {
   double latency = 0;
   double both = 0;   // seconds
   double alone = 0;  // seconds
+};
+
+// Memory for what is sent and what is received.
+struct Message {
+  Tensor out;
+  Tensor in;
 };
 
 // A rank's end of an edge.
@@ -43,67 +50,60 @@ class EdgeMeter {
       at += size;
       return made;
     };
-    out_ = tensor(bytes);
-    in_ = tensor(bytes);
-    small_out_ = tensor(small_bytes);
-    small_in_ = tensor(small_bytes);
+    large_ = {tensor(bytes), tensor(bytes)};
+    small_ = {tensor(small_bytes), tensor(small_bytes)};
   }
 
   Incoming measure(int peer) {
     Incoming edge;
-    edge.latency = 0.5 * period(peer, small_out_, small_in_, small_out_, small_in_);
+    edge.latency = 0.5 * period(latency_repetitions, peer, small_, small_, true);
     edge.both = both_ways(peer);
     // First from the lower rank to the higher, then back.
     for (const bool upwards : {true, false}) {
       const bool ours = (pipeline_.rank() > peer) == upwards;
-      const double seconds = period(peer, out_, in_, small_out_, small_in_, upwards);
+      const double seconds = period(repetitions_, peer, large_, small_, upwards);
       if (ours) edge.alone = seconds - edge.latency;
     }
     return edge;
   }
 
  private:
-  // Median over the repetitions of what `once` measures.
-  double median(const std::function<double()>& once) const {
+  // Median of the seconds between the two stamps that each call of `once` enqueues. All repetitions are
+  // queued before the first is waited for: a host that is slow to post is not measured.
+  double median(int repetitions, const std::function<void(double* begin, double* end)>& once) {
+    std::vector<std::array<double, 2>> stamps(static_cast<size_t>(warm_up + repetitions));
+    for (std::array<double, 2>& stamp : stamps) once(&stamp[0], &stamp[1]);
+    receiver_->synchronize();
     std::vector<double> samples;
-    for (int i = 0; i < warm_up + repetitions_; ++i) {
-      const double seconds = once();
-      if (i >= warm_up) samples.push_back(seconds);
-    }
+    for (size_t at = warm_up; at < stamps.size(); ++at) samples.push_back(stamps[at][1] - stamps[at][0]);
     return timing_of(std::move(samples)).median;
   }
 
   // Seconds from one message to the next where one side sends `there`, and the other answers with `back`.
-  double period(int peer, const Tensor& there_out, const Tensor& there_in, const Tensor& back_out,
-                const Tensor& back_in, bool upwards = true) {
+  // `upwards`: the lower rank sends first.
+  double period(int repetitions, int peer, const Message& there, const Message& back, bool upwards) {
     const bool first = (pipeline_.rank() < peer) == upwards;
-    return median([&] {
-      std::array<double, 2> stamps{};
-      receiver_->stamp(&stamps[0]);
-      pipeline_.exchange(*receiver_, {first ? send_to(peer, there_out) : receive_from(peer, there_in)});
-      pipeline_.exchange(*receiver_, {first ? receive_from(peer, back_in) : send_to(peer, back_out)});
-      receiver_->stamp(&stamps[1]);
-      receiver_->synchronize();
-      return stamps[1] - stamps[0];
+    return median(repetitions, [&](double* begin, double* end) {
+      receiver_->stamp(begin);
+      pipeline_.exchange(*receiver_, {first ? send_to(peer, there.out) : receive_from(peer, there.in)});
+      pipeline_.exchange(*receiver_, {first ? receive_from(peer, back.in) : send_to(peer, back.out)});
+      receiver_->stamp(end);
     });
   }
 
   // As the executor does it: a stream for what is sent, one for what is received.
   double both_ways(int peer) {
-    return median([&] {
-      std::array<double, 2> stamps{};
+    return median(repetitions_, [&](double* begin, double* end) {
       // The peer is there when the small message is.
-      pipeline_.exchange(*receiver_, {send_to(peer, small_out_), receive_from(peer, small_in_)});
+      pipeline_.exchange(*receiver_, {send_to(peer, small_.out), receive_from(peer, small_.in)});
       receiver_->record(*received_);
       sender_->wait(*received_);
-      receiver_->stamp(&stamps[0]);
-      pipeline_.exchange(*sender_, {send_to(peer, out_)});
-      pipeline_.exchange(*receiver_, {receive_from(peer, in_)});
-      receiver_->stamp(&stamps[1]);
+      receiver_->stamp(begin);
+      pipeline_.exchange(*sender_, {send_to(peer, large_.out)});
+      pipeline_.exchange(*receiver_, {receive_from(peer, large_.in)});
+      receiver_->stamp(end);
       sender_->record(*sent_);
       receiver_->wait(*sent_);
-      receiver_->synchronize();
-      return stamps[1] - stamps[0];
     });
   }
 
@@ -114,7 +114,8 @@ class EdgeMeter {
   std::unique_ptr<Event> sent_;
   std::unique_ptr<Event> received_;
   std::vector<char> memory_;  // host memory: what stands behind the transports that exist
-  Tensor out_, in_, small_out_, small_in_;
+  Message large_;
+  Message small_;
 };
 
 // Whom `rank` measures with in a round: edges of even ranks, of odd ones, and the ring's last.

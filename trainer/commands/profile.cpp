@@ -16,9 +16,11 @@
 #include "trainer/commands/run_command.h"
 #include "trainer/commands/run_ranks.h"
 #include "trainer/corpus.h"
+#include "trainer/job/exit_code.h"
 #include "trainer/job_profile.h"
 #include "trainer/report/progress_bar.h"
 #include "trainer/run_folder.h"
+#include "trainer/run_profile.h"
 
 namespace penstock::commands {
 namespace {
@@ -29,6 +31,7 @@ struct ProfileArguments {
   std::vector<int64_t> micro_batches;
   std::vector<std::string> recompute;
   int64_t repetitions = 9;
+  std::string from_run;
 };
 
 std::vector<int64_t> sizes_of(const ProfileArguments& arguments, const Job& job) {
@@ -74,6 +77,18 @@ void write_profile_file(const std::string& path, const planner::Profile& profile
   data::write_file(path, planner::write_profile(profile));
 }
 
+// From what a run measured: needs no ranks.
+int run_from_run(const ProfileArguments& arguments) {
+  const RunProfile made = profile_from_run(arguments.from_run);
+  const std::string path =
+      arguments.output.empty() ? RunPaths(arguments.from_run).profile().string() : arguments.output;
+  write_profile_file(path, made.profile);
+  fmt::print("{}by {} steps of {}, units of a rank in the proportions of {}; written to {}\n",
+             profile_table(made.profile, made.job.batch.micro), made.steps, arguments.from_run, made.scaled,
+             path);
+  return 0;
+}
+
 int run_profile(const ProfileArguments& arguments, Job job, transport::World& world) {
   Corpus::open_tokenizer(job);  // the vocabulary's size may be the tokenizer's
   const bool leads = world.rank() == 0;
@@ -109,7 +124,7 @@ CLI::App* add_profile(CLI::App& parent, int& exit_code) {
   auto arguments = std::make_shared<ProfileArguments>();
   CLI::App* command = parent.add_subcommand(
       "profile", "Measure what the job's units, links and reductions cost here, for `plan` and `train`");
-  arguments->job.add_to(*command);
+  arguments->job.add_to(*command, false);
   command->add_option("--output", arguments->output, "the file; else profile.json in the run's folder")
       ->type_name("FILE");
   command
@@ -125,15 +140,27 @@ CLI::App* add_profile(CLI::App& parent, int& exit_code) {
   command->add_option("--repetitions", arguments->repetitions, "how often each is measured, at least")
       ->check(whole_number(3, 10000))
       ->type_name("N");
+  command
+      ->add_option("--from-run", arguments->from_run,
+                   "instead of measuring: scale to what a run's ranks took, finished or going on")
+      ->type_name("FOLDER");
   command->footer(
       "One unit of each kind is measured at a time: the model need not fit on one rank. Links are measured "
       "over the\njob's own transport between the ranks that it is started on.\n"
       "Examples:\n"
       "  penstock profile job.toml                                # one rank, or threads\n"
       "  mpirun -n 4 penstock profile job.toml                    # with the links of four processes\n"
-      "  penstock profile job.toml --micro-batches 1,2,4 --output profile.json");
+      "  penstock profile job.toml --micro-batches 1,2,4 --output profile.json\n"
+      "  penstock profile --from-run runs/NAME                    # from a run's own steps");
   command->callback([arguments, &exit_code] {
     exit_code = run_command([&] {
+      if (arguments->job.file.empty() == arguments->from_run.empty()) {
+        fmt::print(stderr,
+                   "penstock: error: name either a job file or a run (--from-run)\nRun `penstock profile "
+                   "--help` for what it takes.\n");
+        return static_cast<int>(ExitCode::usage);
+      }
+      if (!arguments->from_run.empty()) return run_from_run(*arguments);
       return run_ranks(
           arguments->job, "penstock profile " + arguments->job.file,
           [&](const Job& job, transport::World& world) { return run_profile(*arguments, job, world); });

@@ -14,6 +14,7 @@
 #include "trainer/commands/generate.h"
 #include "trainer/commands/number_check.h"
 #include "trainer/commands/plan.h"
+#include "trainer/commands/profile.h"
 #include "trainer/commands/tokenizer_train.h"
 #include "trainer/commands/train.h"
 
@@ -32,6 +33,7 @@ struct Program {
     add_eval(app, status);
     add_generate(app, status);
     add_plan(app, status);
+    add_profile(app, status);
     add_data_prepare(app, status);
     add_data_inspect(app, status);
     CLI::App* tokenizer = app.add_subcommand("tokenizer");
@@ -63,7 +65,7 @@ std::string refusal(const CLI::Option& option, std::string word) {
 
 TEST(NumberOptions, RefuseWhatIsNoNumberInRange) {
   // How the help names their values; an option with another name takes text.
-  const std::set<std::string> numeric{"N", "K", "X", "P", "T", "F", "INT", "UINT", "FLOAT"};
+  const std::set<std::string> numeric{"N", "N,...", "K", "X", "P", "T", "F", "INT", "UINT", "FLOAT"};
   Program program;
   int options = 0;
   for (CLI::App* command : program.commands()) {
@@ -77,7 +79,7 @@ TEST(NumberOptions, RefuseWhatIsNoNumberInRange) {
       }
     }
   }
-  EXPECT_EQ(options, 17) << "an option was added or lost; does its value's name tell that it is a number?";
+  EXPECT_EQ(options, 19) << "an option was added or lost; does its value's name tell that it is a number?";
 }
 
 TEST(NumberOptions, TakeBothEndsOfTheRange) {
