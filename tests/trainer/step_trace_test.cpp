@@ -2,6 +2,7 @@
 #include "trainer/step_trace.h"
 
 #include <algorithm>
+#include <cmath>
 #include <fstream>
 #include <map>
 #include <set>
@@ -121,7 +122,7 @@ TEST_F(StepTraceTest, ShowsEveryInstructionOfEveryRank) {
   for (const std::vector<std::string>& change : pipelines) {
     std::vector<std::string> settings = change;
     settings.insert(settings.end(), {"batch.global=16", "run.steps=3", "trace.steps=[1, 3]"});
-    const std::string name = change.back();
+    const std::string& name = change.back();
     const Job traced = job(name, settings);
     ASSERT_EQ(train(traced, {}), ExitCode::finished);
     EXPECT_FALSE(fs::exists(run(name) / "trace" / "step-00000002.json")) << "nobody asked for it";
