@@ -20,7 +20,7 @@ class ProductStage final : public runtime::SleepingStage {
   /// The compute stream's worker is bound to processor `core`, if there is one.
   ProductStage(Device& device, const runtime::ReplayTimes& times, int stage, const Work& work, int core);
 
-  /// Seconds of one product on this thread, the median of several.
+  /// Seconds of one product on this thread, the shortest of several.
   static double product_seconds();
 
  private:

@@ -11,7 +11,6 @@
 
 #include <fmt/format.h>
 
-#include "kernels/device/error.h"
 #include "kernels/transport/launch.h"
 #include "kernels/transport/mpi_world.h"
 #include "parallel/schedule/catalogue.h"
@@ -153,40 +152,6 @@ std::unique_ptr<transport::World> launched_world(const ReplayArguments& argument
   return plan.transport == transport::TransportKind::mpi ? std::move(mpi) : nullptr;
 }
 
-void replay_all(const ReplayArguments& arguments, std::ostream& out) {
-  const schedule::Schedule schedule = schedule_of(arguments);
-  const schedule::Costs costs = costs_of(arguments, schedule);
-  const Program program = program_of(arguments, schedule, costs);
-  const runtime::ReplayTimes times = times_of(arguments, program, costs);
-  replay::ReplayOptions options;
-  options.first_step = arguments.first_step;
-  options.steps = arguments.steps;
-  options.sleeping = arguments.sleeping;
-  options.message_bytes = arguments.message_bytes;
-  const std::unique_ptr<transport::World> mpi = launched_world(arguments);
-  if (mpi && !arguments.sleeping)
-    throw ScheduleError("virtual time runs in one process: add --sleep, or start without a launcher");
-  if (mpi && times.disturbs_links())
-    throw ScheduleError("a real link cannot be disturbed: leave link disturbances out under a launcher");
-  if (mpi && mpi->rank() != 0) {
-    const transport::AbortOnUnwind abort(*mpi);
-    replay::run_replay_rank(*mpi, program, times, options, {});
-    return;
-  }
-  Report report(arguments, program, out);
-  report.begin(fmt::format("{}: P = {}, M = {}, v = {}; {} steps {}", schedule.name, schedule.ranks,
-                           schedule.micro_batches, schedule.chunks, arguments.steps,
-                           arguments.sleeping ? "asleep, in real time" : "in virtual time"));
-  const auto sink = [&](uint64_t step, std::span<const replay::RankStep> ranks) { report.add(step, ranks); };
-  if (mpi) {
-    const transport::AbortOnUnwind abort(*mpi);
-    replay::run_replay_rank(*mpi, program, times, options, sink);
-  } else {
-    replay::run_replay(program, times, options, sink);
-  }
-  report.end(measure(program, simulate(program, costs)).step_time);
-}
-
 }  // namespace
 
 void add_replay_options(CLI::App& command, ReplayArguments& arguments) {
@@ -244,18 +209,39 @@ void add_replay_options(CLI::App& command, ReplayArguments& arguments) {
                      "write when every instruction ran to this file (CSV), of the steps that are printed");
 }
 
-int run_replay_command(const ReplayArguments& arguments, std::ostream& out, std::ostream& err) {
-  try {
-    replay_all(arguments, out);
+int run_replay_command(const ReplayArguments& arguments, std::ostream& out) {
+  const schedule::Schedule schedule = schedule_of(arguments);
+  const schedule::Costs costs = costs_of(arguments, schedule);
+  const Program program = program_of(arguments, schedule, costs);
+  const runtime::ReplayTimes times = times_of(arguments, program, costs);
+  replay::ReplayOptions options;
+  options.first_step = arguments.first_step;
+  options.steps = arguments.steps;
+  options.sleeping = arguments.sleeping;
+  options.message_bytes = arguments.message_bytes;
+  const std::unique_ptr<transport::World> mpi = launched_world(arguments);
+  if (mpi && !arguments.sleeping)
+    throw ScheduleError("virtual time runs in one process: add --sleep, or start without a launcher");
+  if (mpi && times.disturbs_links())
+    throw ScheduleError("a real link cannot be disturbed: leave link disturbances out under a launcher");
+  if (mpi && mpi->rank() != 0) {
+    const transport::AbortOnUnwind abort(*mpi);
+    replay::run_replay_rank(*mpi, program, times, options, {});
     return static_cast<int>(ExitCode::finished);
-  } catch (const ScheduleError& error) {
-    err << "penstock replay: " << error.what() << "\n";
-  } catch (const runtime::DisturbanceError& error) {
-    err << "penstock replay: " << error.what() << "\n";
-  } catch (const UsageError& error) {
-    err << "penstock replay: " << error.what() << "\n";
   }
-  return static_cast<int>(ExitCode::usage);
+  Report report(arguments, program, out);
+  report.begin(fmt::format("{}: P = {}, M = {}, v = {}; {} steps {}", schedule.name, schedule.ranks,
+                           schedule.micro_batches, schedule.chunks, arguments.steps,
+                           arguments.sleeping ? "asleep, in real time" : "in virtual time"));
+  const auto sink = [&](uint64_t step, std::span<const replay::RankStep> ranks) { report.add(step, ranks); };
+  if (mpi) {
+    const transport::AbortOnUnwind abort(*mpi);
+    replay::run_replay_rank(*mpi, program, times, options, sink);
+  } else {
+    replay::run_replay(program, times, options, sink);
+  }
+  report.end(measure(program, simulate(program, costs)).step_time);
+  return static_cast<int>(ExitCode::finished);
 }
 
 CLI::App* add_replay(CLI::App& parent, int& exit_code) {
@@ -271,7 +257,7 @@ CLI::App* add_replay(CLI::App& parent, int& exit_code) {
       "  penstock replay --pipeline 4 --micro-batches 8 --costs 20,20,20 --sleep        # in real time\n"
       "  mpirun -n 4 penstock replay --pipeline 4 --micro-batches 8 --sleep             # as processes");
   command->callback([arguments, &exit_code] {
-    exit_code = run_command([&] { return run_replay_command(*arguments, std::cout, std::cerr); });
+    exit_code = run_command([&] { return run_replay_command(*arguments, std::cout); });
   });
   return command;
 }

@@ -36,9 +36,9 @@ struct ReplayArguments {
 };
 
 void add_replay_options(CLI::App& command, ReplayArguments& arguments);
-/// Replays and prints a line a step; what a launcher started prints on rank 0. The exit code: 0, or 2 with
-/// the reason on `err`.
-int run_replay_command(const ReplayArguments& arguments, std::ostream& out, std::ostream& err);
+/// Replays and prints a line a step; what a launcher started prints on rank 0. Returns the exit code. Throws
+/// schedule::ScheduleError, runtime::DisturbanceError or transport::LaunchError for what cannot be replayed.
+int run_replay_command(const ReplayArguments& arguments, std::ostream& out);
 
 /// Adds `penstock replay`.
 CLI::App* add_replay(CLI::App& parent, int& exit_code);

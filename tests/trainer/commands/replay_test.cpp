@@ -1,6 +1,7 @@
 #include "trainer/commands/replay.h"
 
 #include <sstream>
+#include <stdexcept>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -26,9 +27,12 @@ Outcome replay(const std::vector<std::string>& arguments) {
     return {2, "", error.what()};
   }
   std::ostringstream out;
-  std::ostringstream err;
-  const int code = run_replay_command(options, out, err);
-  return {code, out.str(), err.str()};
+  try {
+    const int code = run_replay_command(options, out);
+    return {code, out.str(), ""};
+  } catch (const std::runtime_error& error) {
+    return {2, out.str(), error.what()};
+  }
 }
 
 TEST(Replay, PrintsALineAStepAndThePrediction) {
@@ -48,13 +52,12 @@ TEST(Replay, RefusesInWords) {
     more.insert(more.begin(), sizes.begin(), sizes.end());
     return replay(more);
   };
-  EXPECT_EQ(with({"--schedule", "dualpipe"}).code, 2);
   EXPECT_THAT(with({"--schedule", "dualpipe"}).err, HasSubstr("runs synchronous schedules with one copy"));
   EXPECT_THAT(with({"--stage-costs", "1,1,1"}).err, HasSubstr("was given 1 times for 2 stages"));
   EXPECT_THAT(with({"--disturb", "rank 7 slower 5%"}).err, HasSubstr("there is no rank 7"));
   EXPECT_THAT(with({"--disturb", "rank 7 slwer 5%"}).err, HasSubstr("column 8"));
   EXPECT_THAT(with({"--correlation", "1"}).err, HasSubstr("--correlation"));
-  EXPECT_THAT(with({"--stamps", "/nonexistent/x.csv"}).err + with({"--stamps", "/nonexistent/x.csv"}).out,
+  EXPECT_THAT(with({"--stamps", "/nonexistent/x.csv"}).err,
               HasSubstr("cannot write stamps to \"/nonexistent/x.csv\": No such file"));
 }
 
