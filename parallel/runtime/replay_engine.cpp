@@ -36,7 +36,8 @@ std::vector<SleepingStage::WindowEnd> window_ends(const schedule::Program& progr
 }  // namespace
 
 ReplayEngine::ReplayEngine(Device& device, transport::World& world, transport::World& sums,
-                           const schedule::Program& program, const ReplayTimes& times, int64_t message_bytes)
+                           const schedule::Program& program, const ReplayTimes& times, int64_t message_bytes,
+                           const StageMaker& make_stage)
     : device_(device),
       clock_(*device.options().clock),
       world_(world),
@@ -45,13 +46,14 @@ ReplayEngine::ReplayEngine(Device& device, transport::World& world, transport::W
       rank_(world.rank()),
       list_(device, program, rank_),
       stamps_(list_.steps().size()),
-      executor_(device, executor_parts(program, message_bytes)),
+      executor_(device, executor_parts(program, message_bytes, make_stage)),
       abort_world_(world),
       abort_sums_(sums) {}
 
 ReplayEngine::~ReplayEngine() = default;
 
-ExecutorParts ReplayEngine::executor_parts(const schedule::Program& program, int64_t message_bytes) {
+ExecutorParts ReplayEngine::executor_parts(const schedule::Program& program, int64_t message_bytes,
+                                           const StageMaker& make_stage) {
   const schedule::Schedule& schedule = program.schedule;
   if (world_.size() != schedule.ranks || sums_.size() != schedule.ranks) {
     throw UsageError(fmt::format("a replay of {} pipeline ranks in worlds of {} and {}", schedule.ranks,
@@ -72,9 +74,14 @@ ExecutorParts ReplayEngine::executor_parts(const schedule::Program& program, int
   ExecutorParts parts;
   for (int stage = 0; stage < schedule.stages(); ++stage) {
     const bool ours = schedule.rank_of_stage[static_cast<size_t>(stage)] == rank_;
-    stages_.push_back(
-        ours ? std::make_unique<SleepingStage>(device_, times_, stage, window_ends(program, stage))
-             : nullptr);
+    if (!ours) {
+      stages_.push_back(nullptr);
+    } else if (make_stage) {
+      stages_.push_back(make_stage(device_, stage, window_ends(program, stage)));
+    } else {
+      stages_.push_back(
+          std::make_unique<SleepingStage>(device_, times_, stage, window_ends(program, stage)));
+    }
     parts.stages.push_back(stages_.back().get());
   }
   const auto& counts = program.ranks[static_cast<size_t>(rank_)].buffers;

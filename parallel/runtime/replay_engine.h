@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -25,6 +26,10 @@ struct StepTimes {
   double end = 0;           ///< its optimizer step is done
 };
 
+/// Makes a stage of the model; empty: SleepingStage.
+using StageMaker = std::function<std::unique_ptr<SleepingStage>(
+    Device& device, int stage, const std::vector<SleepingStage::WindowEnd>& windows)>;
+
 /// One rank of a replayed pipeline: PipelineEngine's executor, streams and messages, without a model. All
 /// ranks make the same calls.
 ///
@@ -38,7 +43,8 @@ class ReplayEngine final : private StepOperations {
   /// One engine a device.
   /// UsageError for programs that no engine runs (copies, sharded optimizer), and for traffic slow-down.
   ReplayEngine(Device& device, transport::World& world, transport::World& sums,
-               const schedule::Program& program, const ReplayTimes& times, int64_t message_bytes = 1);
+               const schedule::Program& program, const ReplayTimes& times, int64_t message_bytes = 1,
+               const StageMaker& make_stage = {});
   ~ReplayEngine() override;
   ReplayEngine(const ReplayEngine&) = delete;
   ReplayEngine& operator=(const ReplayEngine&) = delete;
@@ -57,7 +63,8 @@ class ReplayEngine final : private StepOperations {
   void sum_tied(Stream& stream) override;
   void optimizer_step(Stream& stream) override;
 
-  ExecutorParts executor_parts(const schedule::Program& program, int64_t message_bytes);
+  ExecutorParts executor_parts(const schedule::Program& program, int64_t message_bytes,
+                               const StageMaker& make_stage);
   void pause(double seconds, const char* name, double* end);
 
   Device& device_;

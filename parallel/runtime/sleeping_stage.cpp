@@ -74,22 +74,22 @@ void SleepingStage::close(Stream& stream, Op call, int micro_batch) {
 }
 
 void SleepingStage::forward(Stream& stream, const StageCall& call) {
-  enqueue(stream, "forward", Op::forward, call);
+  enqueue(stream, "forward", Op::forward, call.micro_batch);
 }
 
 void SleepingStage::backward_input(Stream& stream, const StageCall& call) {
-  enqueue(stream, "backward_input", Op::backward_input, call);
+  enqueue(stream, "backward_input", Op::backward_input, call.micro_batch);
   close(stream, Op::backward_input, call.micro_batch);
 }
 
 void SleepingStage::backward_weight(Stream& stream, const StageCall& call) {
-  enqueue(stream, "backward_weight", Op::backward_weight, call);
+  enqueue(stream, "backward_weight", Op::backward_weight, call.micro_batch);
   close(stream, Op::backward_weight, call.micro_batch);
   if (call.last) stream.record(*done_);
 }
 
-void SleepingStage::enqueue(Stream& stream, const char* name, Op op, const StageCall& call) {
-  enqueue_sleep(stream, clock_, name, rank_factor_ * times_.action(step_, stage_, op, call.micro_batch));
+void SleepingStage::enqueue(Stream& stream, const char* name, Op op, int micro_batch) {
+  enqueue_sleep(stream, clock_, name, rank_factor_ * times_.action(step_, stage_, op, micro_batch));
 }
 
 }  // namespace penstock::runtime

@@ -13,8 +13,8 @@ namespace penstock::runtime {
 /// Enqueues work that takes `seconds`: on a virtual clock exactly, on a real one asleep. `name`: a literal.
 void enqueue_sleep(Stream& stream, const Clock& clock, const char* name, double seconds);
 
-/// A stage whose actions take their time and compute nothing.
-class SleepingStage final : public ExecutedStage {
+/// A stage whose actions take their time and compute nothing; or, in benchmarks, work of its own.
+class SleepingStage : public ExecutedStage {
  public:
   /// A window of micro-batches before the step's last (schedule::LoweringOptions::reduce_every).
   struct WindowEnd {
@@ -30,14 +30,18 @@ class SleepingStage final : public ExecutedStage {
     rank_factor_ = rank_factor;
   }
 
-  void forward(Stream& stream, const StageCall& call) override;
-  void backward_input(Stream& stream, const StageCall& call) override;
-  void backward_weight(Stream& stream, const StageCall& call) override;
+  void forward(Stream& stream, const StageCall& call) final;
+  void backward_input(Stream& stream, const StageCall& call) final;
+  void backward_weight(Stream& stream, const StageCall& call) final;
 
   /// The stage's gradients of the step are complete.
   const Event& done() const { return *done_; }
   /// The window that `closing` ends is complete.
   const Event& done(const schedule::Action& closing) const;
+
+ protected:
+  /// Enqueues an action; `op` is not a whole backward.
+  virtual void enqueue(Stream& stream, const char* name, schedule::Op op, int micro_batch);
 
  private:
   struct Window {
@@ -46,7 +50,6 @@ class SleepingStage final : public ExecutedStage {
   };
   /// Records the ends of the windows that are complete with the call.
   void close(Stream& stream, schedule::Op call, int micro_batch);
-  void enqueue(Stream& stream, const char* name, schedule::Op op, const StageCall& call);
 
   const ReplayTimes& times_;
   const Clock& clock_;

@@ -103,15 +103,12 @@ schedule::Costs MeasuredCosts::costs() const {
   if (added_ == 0) throw UsageError("costs of no step");
   schedule::Costs costs;
   costs.blocks.resize(static_cast<size_t>(program_.schedule.blocks()));
-  double reduced = 0;
+  costs.gradient_reduction.clear();
   for (size_t stage = 0; stage < costs.blocks.size(); ++stage) {
     costs.blocks[stage] = {median(stages_[stage].forward), median(stages_[stage].input),
                            median(stages_[stage].weight)};
-    const double reduction = median(stages_[stage].reduction);
-    costs.gradient_reduction += reduction;
-    reduced += reduction > 0 ? 1 : 0;
+    costs.gradient_reduction.push_back(median(stages_[stage].reduction));
   }
-  if (reduced > 0) costs.gradient_reduction /= reduced;
   costs.links.clear();
   for (const std::vector<double>& link : links_) costs.links.push_back({0, median(link)});
   // All ranks end together: the slowest counts.

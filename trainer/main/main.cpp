@@ -15,6 +15,7 @@
 #include "trainer/commands/job.h"
 #include "trainer/commands/plan.h"
 #include "trainer/commands/profile.h"
+#include "trainer/commands/replay.h"
 #include "trainer/commands/run_command.h"
 #include "trainer/commands/tokenizer_train.h"
 #include "trainer/commands/train.h"
@@ -39,6 +40,7 @@ int main(int argc, char** argv) {
   add_generate(app, exit_code);
   add_plan(app, exit_code);
   add_profile(app, exit_code);
+  add_replay(app, exit_code);
   CLI::App* data = app.add_subcommand("data", "Prepare and inspect token files");
   data->require_subcommand(1);
   data->footer("`penstock data COMMAND --help` tells more.");

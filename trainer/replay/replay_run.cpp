@@ -33,9 +33,11 @@ void run_step(ReplayEngine& engine, uint64_t step) {
   engine.finish_step();
 }
 
-void copy_step(const ReplayEngine& engine, RankStep& to) {
+// The copy names the program's instructions, which outlive the engine.
+void copy_step(const ReplayEngine& engine, const schedule::RankProgram& program, RankStep& to) {
   to.times = engine.times();
   to.stamps.assign(engine.stamps().begin(), engine.stamps().end());
+  for (size_t i = 0; i < to.stamps.size(); ++i) to.stamps[i].instruction = &program.instructions[i];
 }
 
 // What a rank measured, as bytes for another process.
@@ -80,10 +82,11 @@ void run_replay(const schedule::Program& program, const runtime::ReplayTimes& ti
     const auto rank = static_cast<size_t>(world.rank());
     const auto device = cpu::make_cpu_device(device_options(world.rank(), options, clock));
     const transport::AbortOnUnwind abort(*sums[rank]);
-    ReplayEngine engine(*device, world, *sums[rank], program, times, options.message_bytes);
+    ReplayEngine engine(*device, world, *sums[rank], program, times, options.message_bytes,
+                        options.make_stage);
     for (uint64_t step = options.first_step; step < options.first_step + options.steps; ++step) {
       run_step(engine, step);
-      copy_step(engine, collected[rank]);
+      copy_step(engine, program.ranks[rank], collected[rank]);
       if (finished.fetch_add(1) + 1 < ranks) continue;
       // The last rank to be done. No other can end the next step without it, so that nobody writes meanwhile.
       finished.store(0);
@@ -98,7 +101,7 @@ void run_replay_rank(transport::World& world, const schedule::Program& program,
   asleep.sleeping = true;
   const std::shared_ptr<Clock> clock = make_real_clock();
   const auto device = cpu::make_cpu_device(device_options(world.rank(), asleep, clock));
-  ReplayEngine engine(*device, world, world, program, times, options.message_bytes);
+  ReplayEngine engine(*device, world, world, program, times, options.message_bytes, options.make_stage);
   for (uint64_t step = options.first_step; step < options.first_step + options.steps; ++step) {
     world.barrier();
     const double zero = clock->now();

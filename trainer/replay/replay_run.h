@@ -20,9 +20,10 @@ struct ReplayOptions {
   /// Virtual time: inline_now runs all ranks on one thread, the others each with its streams' workers; times
   /// are the same. Sleeping needs workers.
   StreamMode mode = StreamMode::inline_now;
+  runtime::StageMaker make_stage;  ///< called by all ranks, at once; empty: stages sleep
 };
 
-/// What one rank did in a step.
+/// What one rank did in a step; the stamps name the program's instructions.
 struct RankStep {
   runtime::StepTimes times;
   std::vector<runtime::Stamp> stamps;

@@ -120,6 +120,27 @@ TEST_P(ReplayOf, EqualsTheSimulator) {
   for (const Timeline& step : steps) EXPECT_EQ(difference(program, step, simulated), "");
 }
 
+RC_GTEST_PROP(Replay, EqualsTheSimulatorForAnySizesCostsAndLeads, ()) {
+  const std::vector<Case> cases = one_copy_cases();
+  const ScheduleKind& kind = *std::get<0>(cases[*rc::gen::inRange<size_t>(0, cases.size())]);
+  ScheduleOptions options;
+  options.ranks = *rc::gen::inRange(1, 9);
+  options.micro_batches = *rc::gen::inRange(1, 20);
+  options.chunks = *rc::gen::inRange(kind.min_chunks, std::min(kind.max_chunks, 3) + 1);
+  if (kind.name == std::string("1f1b")) options.warmup_slack = *rc::gen::inRange(0, 4);
+  RC_PRE(kind.refusal(options).empty());
+  const Schedule schedule = schedule::generate(kind.name, options);
+  const Costs costs = any_costs(schedule, *rc::gen::arbitrary<uint64_t>());
+  LoweringOptions lowering;
+  lowering.tied_embeddings = *rc::gen::arbitrary<bool>();
+  lowering.reduce_gradients = *rc::gen::arbitrary<bool>();
+  lowering.receive_lead = *rc::gen::inRange(0, 4);
+  const Program program = schedule::lower(schedule, costs, lowering);
+  const runtime::ReplayTimes times(program, costs);
+  const Timeline timeline = replayed(program, times, {}).front();
+  RC_ASSERT(difference(program, timeline, schedule::simulate(program, costs)) == "");
+}
+
 TEST(Replay, TimesDoNotDependOnThreads) {
   ScheduleOptions options;
   options.ranks = 4;
