@@ -45,3 +45,23 @@ if(NOT PENSTOCK_CUDA STREQUAL "OFF")
     message(FATAL_ERROR "PENSTOCK_CUDA=ON, but no CUDA compiler was found; put nvcc on PATH or set CUDACXX")
   endif()
 endif()
+
+if(PENSTOCK_HAVE_CUDA)
+  set(CMAKE_CUDA_ARCHITECTURES OFF) # named with the kernels: CMake does not know them all
+  if(CCACHE_PROGRAM AND NOT CMAKE_CUDA_COMPILER_LAUNCHER)
+    set(CMAKE_CUDA_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
+  endif()
+  set(CMAKE_CUDA_STANDARD 17) # for CMake's own trial; it knows nvcc's flag for 20 since 3.26 only
+  enable_language(CUDA)
+  set(CMAKE_CUDA_STANDARD 20)
+  if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)
+    set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
+    set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
+  endif()
+endif()
+
+# Tests run CUDA's kernels without a GPU: compiled as C++, on fibers (tests/simt).
+if(PENSTOCK_TESTS AND PENSTOCK_HAVE_CUDA)
+  find_path(PENSTOCK_CUDA_INCLUDE_DIR cuda_bf16.h HINTS ${CMAKE_CUDA_TOOLKIT_INCLUDE_DIRECTORIES} REQUIRED)
+  find_package(Boost 1.74 REQUIRED COMPONENTS context)
+endif()

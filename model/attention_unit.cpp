@@ -32,9 +32,9 @@ AttentionUnit::AttentionUnit(const UnitContext& context, int index, RecomputeMod
     const Parameter& q = context.parameters.find(index, prefix(context, index) + "q_norm.weight");
     const Parameter& k = context.parameters.find(index, prefix(context, index) + "k_norm.weight");
     q_norm_ = q.master;
-    d_q_norm_ = q.gradient;
+    d_q_norm_ = context.parameters.accumulator(q);
     k_norm_ = k.master;
-    d_k_norm_ = k.gradient;
+    d_k_norm_ = context.parameters.accumulator(k);
   }
 }
 

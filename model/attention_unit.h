@@ -35,7 +35,8 @@ class AttentionUnit final : public Unit {
   UnitNorm norm_;
   UnitLinear qkv_, out_;
   ResidualJoin join_;
-  Tensor q_norm_, d_q_norm_, k_norm_, d_k_norm_;  // absent: no QK norm
+  Tensor q_norm_, k_norm_;  // absent: no QK norm
+  Accumulator d_q_norm_, d_k_norm_;
 };
 
 }  // namespace penstock::model

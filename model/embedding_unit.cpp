@@ -6,11 +6,11 @@ EmbeddingUnit::EmbeddingUnit(const UnitContext& context)
     : embedding_(*context.math.embedding), dropout_(context, 0) {
   const Parameter& token = context.parameters.find(0, "embedding.token.weight");
   token_ = token.compute;
-  d_token_ = token.gradient;
+  d_token_ = context.parameters.accumulator(token);
   if (context.config.model.family == Family::gpt2) {
     const Parameter& position = context.parameters.find(0, "embedding.position.weight");
     position_ = position.compute;
-    d_position_ = position.gradient;
+    d_position_ = context.parameters.accumulator(position);
   }
 }
 

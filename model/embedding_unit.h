@@ -17,8 +17,9 @@ class EmbeddingUnit final : public Unit {
  private:
   math::Embedding& embedding_;
   UnitDropout dropout_;
-  Tensor token_, d_token_;
-  Tensor position_, d_position_;  // absent: Llama
+  Tensor token_;
+  Tensor position_;  // absent: Llama
+  Accumulator d_token_, d_position_;
 };
 
 }  // namespace penstock::model

@@ -13,7 +13,7 @@ HeadUnit::HeadUnit(const UnitContext& context, int index)
   const Parameter& weight = context.parameters.find(
       index, context.config.model.tie_embeddings ? "embedding.token.weight" : "head.weight");
   weight_ = weight.compute;
-  d_weight_ = weight.gradient;
+  d_weight_ = context.parameters.accumulator(weight);
 }
 
 void HeadUnit::forward(Stream& stream, const SlotView& slot, const MicroBatch& batch, Tensor /*output*/) {

@@ -24,7 +24,8 @@ class HeadUnit final : public Unit {
   const math::StepScalars* scalars_;
   Tensor workspace_;
   UnitNorm norm_;
-  Tensor weight_, d_weight_;
+  Tensor weight_;
+  Accumulator d_weight_;
 };
 
 }  // namespace penstock::model

@@ -50,13 +50,20 @@ UnitBuffers unit_buffers(const std::vector<ParameterSpec>& specs, DType compute,
     end += aligned(static_cast<size_t>(elements) * size_of(dtype));
     return at;
   };
-  for (const ParameterSpec& spec : specs) {
-    const bool owned = !(spec.tied && shares_tied_weight);
-    const int64_t elements = spec.slice.elements();
-    const bool copied = owned && spec.compute_copy && compute != DType::fp32;
-    buffers.full.push_back(place(owned, buffers.full_bytes, elements, DType::fp32));
-    buffers.copy.push_back(place(copied, buffers.copy_bytes, elements, compute));
-    buffers.gradient.push_back(place(true, buffers.gradient_bytes, elements, DType::fp32));
+  for (std::vector<size_t>* offsets : {&buffers.full, &buffers.copy, &buffers.gradient})
+    offsets->resize(specs.size());
+  for (const bool weight_half : {false, true}) {
+    if (weight_half) buffers.weight_half = buffers.gradient_bytes;
+    for (size_t i = 0; i < specs.size(); ++i) {
+      const ParameterSpec& spec = specs[i];
+      if (spec.in_weight_half != weight_half) continue;
+      const bool owned = !(spec.tied && shares_tied_weight);
+      const int64_t elements = spec.slice.elements();
+      const bool copied = owned && spec.compute_copy && compute != DType::fp32;
+      buffers.full[i] = place(owned, buffers.full_bytes, elements, DType::fp32);
+      buffers.copy[i] = place(copied, buffers.copy_bytes, elements, compute);
+      buffers.gradient[i] = place(true, buffers.gradient_bytes, elements, DType::fp32);
+    }
   }
   return buffers;
 }
@@ -95,6 +102,7 @@ void plan_parameters(const RankConfig& config, int unit, MemoryPlan& plan) {
   plan.add(ArenaTag::parameters, name("master"), buffers.full_bytes);
   plan.add(ArenaTag::parameters, name("compute"), buffers.copy_bytes);
   plan.add(ArenaTag::gradients, name("gradient"), buffers.gradient_bytes);
+  if (config.gradient_sets > 1) plan.add(ArenaTag::gradients, name("gradient2"), buffers.gradient_bytes);
   plan.add(ArenaTag::optimizer, name("moment1"), buffers.full_bytes);
   plan.add(ArenaTag::optimizer, name("moment2"), buffers.full_bytes);
 }

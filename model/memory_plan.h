@@ -25,7 +25,8 @@ struct MemoryPlan {
 };
 
 /// How a unit's flat buffers are laid out: offsets in bytes, each parameter at a multiple of alignment_bytes.
-/// A tied weight that the rank shares has a gradient here and nothing else.
+/// What accumulates in backward_input stands first, so that either half of a unit's gradients is one run. A
+/// tied weight that the rank shares has a gradient here and nothing else.
 struct UnitBuffers {
   std::vector<size_t> full;  ///< in master, moment1 and moment2; npos: not there
   std::vector<size_t> copy;  ///< in the compute copy; npos: not there
@@ -33,6 +34,7 @@ struct UnitBuffers {
   size_t full_bytes = 0;
   size_t copy_bytes = 0;
   size_t gradient_bytes = 0;
+  size_t weight_half = 0;  ///< where in the gradients those begin that accumulate in backward_weight
   static constexpr size_t npos = static_cast<size_t>(-1);
 };
 UnitBuffers unit_buffers(const std::vector<ParameterSpec>& specs, DType compute, bool shares_tied_weight);

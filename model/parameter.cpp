@@ -39,6 +39,7 @@ class Lister {
   }
   void linear(const std::string& prefix, int64_t out, int64_t in, bool bias, bool residual) {
     matrix(prefix + ".weight", out, in, residual ? residual_stddev_ : model_.init_std);
+    specs_.back().in_weight_half = true;
     if (bias) vector(prefix + ".bias", out, InitialValue::zero);
   }
 

@@ -21,12 +21,14 @@ struct ParameterSpec {
   ReductionGroup group = ReductionGroup::dense;
   bool decay = false;  ///< weight decay: matrices (embeddings too) yes, norms and biases no
   InitialValue initial = InitialValue::zero;
-  double stddev = 0;          ///< of InitialValue::normal
-  int64_t vocab_rows = -1;    ///< ≥ 0: rows from here on pad the vocabulary and stay 0
-  bool compute_copy = false;  ///< matmul and embedding weights: kernels read a copy in the compute dtype;
-                              ///< norms and biases are read as fp32 masters
-  bool tied = false;          ///< the head's share of the token embedding: a gradient accumulator of its own
-                              ///< (contract C1 c), the embedding's name
+  double stddev = 0;            ///< of InitialValue::normal
+  int64_t vocab_rows = -1;      ///< ≥ 0: rows from here on pad the vocabulary and stay 0
+  bool compute_copy = false;    ///< matmul and embedding weights: kernels read a copy in the compute dtype;
+                                ///< norms and biases are read as fp32 masters
+  bool in_weight_half = false;  ///< its gradient accumulates in backward_weight (matmul weights of attention
+                                ///< and MLP); else in backward_input (norms, biases, embeddings, the head)
+  bool tied = false;  ///< the head's share of the token embedding: a gradient accumulator of its own
+                      ///< (contract C1 c), the embedding's name
 };
 
 /// The parameters of one unit, in order. The head of a tied model lists "embedding.token.weight" with `tied`.

@@ -12,7 +12,7 @@
 namespace penstock::model {
 
 ParameterStore::ParameterStore(PlannedMemory& memory, const RankConfig& config)
-    : threads_(memory.device().options().threads) {
+    : threads_(memory.device().options().threads), sets_(static_cast<size_t>(config.gradient_sets)) {
   int64_t index = 0;
   for (int unit = 0; unit < unit_count(config.model); ++unit) {
     if (has_unit(config, unit)) add_unit(memory, config, unit, index);
@@ -32,10 +32,14 @@ void ParameterStore::add_unit(PlannedMemory& memory, const RankConfig& config, i
   const Buffer master = claim(ArenaTag::parameters, "master", layout.full_bytes);
   const Buffer copy = claim(ArenaTag::parameters, "compute", layout.copy_bytes);
   const Buffer gradient = claim(ArenaTag::gradients, "gradient", layout.gradient_bytes);
+  const Buffer gradient2 = claim(ArenaTag::gradients, "gradient2", sets_ > 1 ? layout.gradient_bytes : 0);
   const Buffer moment1 = claim(ArenaTag::optimizer, "moment1", layout.full_bytes);
   const Buffer moment2 = claim(ArenaTag::optimizer, "moment2", layout.full_bytes);
-  gradients_.push_back({unit, Tensor(gradient.memory, DType::fp32,
-                                     Shape{static_cast<int64_t>(gradient.bytes / size_of(DType::fp32))})});
+  const auto elements = [](size_t bytes) { return static_cast<int64_t>(bytes / size_of(DType::fp32)); };
+  const auto flat = [&](const Buffer& buffer) {
+    return buffer.bytes == 0 ? Tensor() : Tensor(buffer.memory, DType::fp32, Shape{elements(buffer.bytes)});
+  };
+  gradients_.push_back({unit, flat(gradient), flat(gradient2), elements(layout.weight_half)});
   for (const Buffer& buffer : {master, copy, moment1, moment2}) {
     if (buffer.bytes > 0) others_.push_back(buffer);
   }
@@ -51,6 +55,7 @@ void ParameterStore::add_unit(PlannedMemory& memory, const RankConfig& config, i
     parameter.unit = unit;
     parameter.index = spec.tied ? 0 : first_index++;
     parameter.gradient = view(gradient, layout.gradient[i], DType::fp32);
+    if (sets_ > 1) parameter.gradient2 = view(gradient2, layout.gradient[i], DType::fp32);
     parameter.shared = layout.full[i] == UnitBuffers::npos;
     if (parameter.shared) {
       const Parameter& owner = at(tied_embedding_);
@@ -122,7 +127,15 @@ void ParameterStore::refresh_compute(Stream& stream, math::Math& math) {
 }
 
 void ParameterStore::zero_gradients(Stream& stream) {
-  for (const UnitGradients& unit : gradients_) stream.fill_zero(unit.values.data, unit.values.bytes());
+  for (const UnitGradients& unit : gradients_) {
+    stream.fill_zero(unit.values.data, unit.values.bytes());
+    if (unit.values2) stream.fill_zero(unit.values2.data, unit.values2.bytes());
+  }
+}
+
+void ParameterStore::select_gradients(size_t set) {
+  if (set >= sets_) throw UsageError(fmt::format("set {} of gradients of a rank that has {}", set, sets_));
+  selected_ = set;
 }
 
 }  // namespace penstock::model

@@ -1,7 +1,10 @@
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "kernels/device/stream.h"
@@ -12,6 +15,21 @@
 
 namespace penstock::model {
 
+/// Where kernels add a parameter's gradient: in the set that the store has selected when they are enqueued.
+class Accumulator {
+ public:
+  Accumulator() = default;
+  Accumulator(Tensor first, Tensor second, const size_t* selected)
+      : sets_{std::move(first), std::move(second)}, selected_(selected) {}
+  explicit operator bool() const { return static_cast<bool>(sets_[0]); }
+  // NOLINTNEXTLINE(google-explicit-constructor): it stands where a kernel takes a tensor
+  operator const Tensor&() const { return sets_[selected_ == nullptr ? 0 : *selected_]; }
+
+ private:
+  std::array<Tensor, 2> sets_;
+  const size_t* selected_ = nullptr;
+};
+
 /// A parameter and its memory, all of spec.shape.
 struct Parameter {
   ParameterSpec spec;
@@ -19,7 +37,8 @@ struct Parameter {
   int64_t index = 0;  ///< in model_parameters(): the place of its squares in the global norm
   Tensor master;      ///< fp32
   Tensor compute;     ///< what kernels read: a bf16 copy, or the master
-  Tensor gradient;    ///< fp32 accumulator
+  Tensor gradient;    ///< fp32, of set 0: what the optimizer reads
+  Tensor gradient2;   ///< fp32, of set 1; absent: there is one set
   Tensor moment1;     ///< fp32
   Tensor moment2;     ///< fp32
   bool shared =
@@ -30,13 +49,18 @@ struct Parameter {
 class ParameterStore {
  public:
   ParameterStore(PlannedMemory& memory, const RankConfig& config);
+  ParameterStore(const ParameterStore&) = delete;
+  ParameterStore& operator=(const ParameterStore&) = delete;
 
   /// In model order. A tied weight stands twice: as the embedding's and as the head's.
   const std::vector<Parameter>& parameters() const { return parameters_; }
-  /// Every unit's flat gradient buffer, fp32, in model order; what pads it is 0.
+  /// Every unit's flat gradient buffer, fp32, in model order; what pads it is 0. From `weight_half` on lies
+  /// what accumulates in backward_weight.
   struct UnitGradients {
     int unit = 0;
-    Tensor values;
+    Tensor values;   ///< of set 0
+    Tensor values2;  ///< of set 1; absent: there is one set
+    int64_t weight_half = 0;
   };
   const std::vector<UnitGradients>& unit_gradients() const { return gradients_; }
   /// UsageError if the unit has none of that name.
@@ -49,7 +73,15 @@ class ParameterStore {
   void initialise(Stream& stream, math::Math& math, uint64_t seed);
   /// Compute copies from the masters: after a checkpoint was loaded.
   void refresh_compute(Stream& stream, math::Math& math);
+  /// Of all sets.
   void zero_gradients(Stream& stream);
+
+  /// The parameter's gradient in the selected set.
+  Accumulator accumulator(const Parameter& parameter) const {
+    return {parameter.gradient, parameter.gradient2, &selected_};
+  }
+  /// The set, 0 or 1, that what is enqueued from now on accumulates in. UsageError if there is none.
+  void select_gradients(size_t set);
 
  private:
   struct Buffer {
@@ -63,6 +95,8 @@ class ParameterStore {
   void add_unit(PlannedMemory& memory, const RankConfig& config, int unit, int64_t first_index);
 
   int threads_;
+  size_t sets_;
+  size_t selected_ = 0;
   std::vector<Parameter> parameters_;
   std::vector<UnitGradients> gradients_;
   std::vector<Buffer> others_;  // masters, copies, moments

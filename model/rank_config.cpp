@@ -51,6 +51,8 @@ void check(const RankConfig& config) {
     throw UsageError(fmt::format("{} buffers of outputs, {} of input gradients: each must be at least 1",
                                  config.output_buffers, config.d_input_buffers));
   }
+  if (config.gradient_sets < 1 || config.gradient_sets > 2)
+    throw UsageError(fmt::format("{} sets of gradients: there are 1 or 2", config.gradient_sets));
   if (config.stages.empty() || config.micro_batch < 1 || config.micro_batches < 1) {
     throw UsageError(
         fmt::format("{} stages, {} sequences a micro-batch, {} micro-batches: each must be at least 1",

@@ -117,6 +117,7 @@ void Stage::forward(Stream& stream, const SlotIds& slots, int64_t micro_batch, c
 
 void Stage::backward_input(Stream& stream, const SlotIds& slots, int64_t micro_batch, int d_input_buffer) {
   const MicroBatch batch = micro_batch_of(slots, micro_batch, Pass::training);
+  auto stamp = recompute_stamps_.begin();
   for (int member = units() - 1; member >= 0; --member) {
     Tensor handed;
     if (member > 0) {
@@ -126,11 +127,21 @@ void Stage::backward_input(Stream& stream, const SlotIds& slots, int64_t micro_b
     }
     const SlotView slot = view(member, Phase::backward_input, slots);
     Unit& unit = *members_[static_cast<size_t>(member)].unit;
+    const bool timed = stamp != recompute_stamps_.end() && recomputes(member);
+    if (timed) stream.stamp(&*stamp++);
     unit.recompute(stream, slot, batch);
+    if (timed) stream.stamp(&*stamp++);
     tell(member, Phase::recompute, Tensor());
     unit.backward_input(stream, slot, batch, handed);
     tell(member, Phase::backward_input, handed);
   }
+  recompute_stamps_ = {};
+}
+
+int Stage::recomputing_units() const {
+  int count = 0;
+  for (int member = 0; member < units(); ++member) count += recomputes(member) ? 1 : 0;
+  return count;
 }
 
 void Stage::backward_weight(Stream& stream, const SlotIds& slots) {

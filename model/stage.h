@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "model/boundary.h"
@@ -45,6 +46,12 @@ class Stage {
   void backward_input(Stream& stream, const SlotIds& slots, int64_t micro_batch, int d_input_buffer = 0);
   void backward_weight(Stream& stream, const SlotIds& slots);
 
+  /// Units that recompute in their backward pass.
+  int recomputing_units() const;
+  /// Start and end of each recomputation of the next backward_input(), two stamps for each of
+  /// recomputing_units(), written until that work is done.
+  void time_recompute(std::span<double> stamps) { recompute_stamps_ = stamps; }
+
   /// The slot's side band on the device, to be sent on with the output.
   SideBand side_band_of(const SlotIds& slots) const;
   /// logits (count, vocab) fp32 of rows [first, first + count) of the micro-batch in the slot; UsageError
@@ -64,6 +71,10 @@ class Stage {
     std::array<char*, pool_count> memory{};
     std::array<int, pool_count> slots{};
   };
+  bool recomputes(int member) const {
+    return !config_.recompute.empty() &&
+           config_.recompute[static_cast<size_t>(member)] != RecomputeMode::none;
+  }
   int units() const { return static_cast<int>(members_.size()); }
   SlotView view(int member, Phase phase, const SlotIds& slots) const;
   MicroBatch micro_batch_of(const SlotIds& slots, int64_t micro_batch, Pass pass) const;
@@ -83,6 +94,7 @@ class Stage {
   Tensor losses_;
   HeadUnit* head_ = nullptr;
   Observer observer_;
+  std::span<double> recompute_stamps_;
 };
 
 }  // namespace penstock::model

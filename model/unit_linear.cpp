@@ -6,11 +6,11 @@ UnitLinear::UnitLinear(const UnitContext& context, math::Linear& plan, int unit,
     : plan_(plan), workspace_(context.plan_workspace) {
   const Parameter& weight = context.parameters.find(unit, prefix + ".weight");
   weight_ = weight.compute;
-  d_weight_ = weight.gradient;
+  d_weight_ = context.parameters.accumulator(weight);
   if (plan.shape().bias) {
     const Parameter& bias = context.parameters.find(unit, prefix + ".bias");
     bias_ = bias.master;
-    d_bias_ = bias.gradient;
+    d_bias_ = context.parameters.accumulator(bias);
   }
 }
 

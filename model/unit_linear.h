@@ -26,8 +26,9 @@ class UnitLinear {
  private:
   math::Linear& plan_;
   Tensor workspace_;
-  Tensor weight_, d_weight_;
-  Tensor bias_, d_bias_;
+  Tensor weight_;
+  Tensor bias_;
+  Accumulator d_weight_, d_bias_;
 };
 
 }  // namespace penstock::model

@@ -8,11 +8,11 @@ UnitNorm::UnitNorm(const UnitContext& context, int unit, const std::string& pref
     : norm_(*context.math.norm), epsilon_(static_cast<float>(context.config.model.norm_epsilon)) {
   const Parameter& weight = context.parameters.find(unit, prefix + ".weight");
   weight_ = weight.master;
-  d_weight_ = weight.gradient;
+  d_weight_ = context.parameters.accumulator(weight);
   if (context.config.model.family == Family::gpt2) {
     const Parameter& bias = context.parameters.find(unit, prefix + ".bias");
     bias_ = bias.master;
-    d_bias_ = bias.gradient;
+    d_bias_ = context.parameters.accumulator(bias);
   }
 }
 

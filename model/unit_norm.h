@@ -19,8 +19,9 @@ class UnitNorm {
  private:
   math::Norm& norm_;
   float epsilon_;
-  Tensor weight_, d_weight_;
-  Tensor bias_, d_bias_;  // absent: RMSNorm
+  Tensor weight_;
+  Tensor bias_;  // absent: RMSNorm
+  Accumulator d_weight_, d_bias_;
 };
 
 }  // namespace penstock::model

@@ -57,7 +57,9 @@ void Checkpointing::wish(const StepSummary& result, Decision& wishes) {
 }
 
 void Checkpointing::act(const StepSummary& result, const Decision& decision) {
-  if (decision.save) save(result.step);
+  if (!decision.save) return;
+  const accounting::HostTimes::Doing doing(context_.host, accounting::Part::checkpoint);
+  save(result.step);
 }
 
 void Checkpointing::save(int64_t step) {

@@ -2,6 +2,7 @@
 
 #include "kernels/transport/world.h"
 #include "parallel/runtime/pipeline_engine.h"
+#include "trainer/accounting/host_times.h"
 #include "trainer/corpus.h"
 #include "trainer/job/job.h"
 #include "trainer/run_reports.h"
@@ -16,6 +17,7 @@ struct RankContext {
   runtime::PipelineEngine& engine;
   Corpus& corpus;
   RunReports& reports;
+  accounting::HostTimes& host;
 
   bool leads() const { return world.rank() == 0; }
 };

@@ -29,6 +29,7 @@ class RunPaths {
   std::filesystem::path logs() const { return root_ / "logs"; }
   std::filesystem::path tensorboard() const { return root_ / "tensorboard"; }
   std::filesystem::path checkpoints() const { return root_ / "checkpoints"; }
+  std::filesystem::path trace() const { return root_ / "trace"; }
   std::filesystem::path control() const { return root_ / "control"; }
 
  private:

@@ -35,10 +35,9 @@ class StepBatches {
  public:
   StepBatches(const Job& job, Corpus& corpus, int replica);
 
-  /// The batches of `step`, read now unless prefetch() did; valid until the call after the next.
+  /// The batches of `step`, read now unless they were read before (while the device worked on another step);
+  /// valid until the call after the next.
   BatchSet& of(int64_t step);
-  /// Reads a step's batches while the device works on the one before.
-  void prefetch(int64_t step) { of(step); }
   /// The first sample of a replica's micro-batch.
   int64_t first_sample(int64_t step, int replica, int64_t micro_batch) const;
 

@@ -14,9 +14,21 @@ StepReport::StepReport(const Job& job, double matmul_roof, int64_t first_step, R
       tokens_(first_step * job.batch.global * job.model.sequence_length),
       reports_(reports) {}
 
+StepReport::~StepReport() {
+  publish();
+}
+
+void StepReport::publish() {
+  if (!pending_) return;
+  pending_ = false;
+  reports_.step(metrics_);
+  metrics_.ranks.clear();
+}
+
 void StepReport::act(const StepSummary& result, const Decision& decision) {
   tokens_ += result.tokens;
-  report::StepMetrics metrics;
+  publish();
+  report::StepMetrics& metrics = metrics_;
   metrics.step = result.step;
   metrics.tokens = tokens_;
   metrics.loss = result.loss;
@@ -26,7 +38,7 @@ void StepReport::act(const StepSummary& result, const Decision& decision) {
   metrics.tokens_per_second = static_cast<double>(result.tokens) / result.seconds;
   metrics.matmul_share = *metrics.tokens_per_second * flops_per_token_ / matmul_roof_;
   metrics.memory_peak_bytes = static_cast<double>(process_memory().peak);
-  reports_.step(metrics);
+  pending_ = true;
 
   report::Status& status = reports_.status();
   status.state = report::Status::State::running;

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "data/file_writer.h"
+#include "kernels/transport/clock_alignment.h"
 #include "model/learning_rate.h"
 #include "parallel/runtime/pipeline_engine.h"
 #include "trainer/backend.h"
@@ -23,11 +24,14 @@
 #include "trainer/report/environment.h"
 #include "trainer/report/matmul_roof.h"
 #include "trainer/resume.h"
+#include "trainer/run_account.h"
 #include "trainer/run_folder.h"
 #include "trainer/run_reports.h"
+#include "trainer/step_accounting.h"
 #include "trainer/step_batches.h"
 #include "trainer/step_loop.h"
 #include "trainer/step_report.h"
+#include "trainer/step_trace.h"
 #include "trainer/stop_requests.h"
 #include "trainer/validation.h"
 #include "trainer/vote.h"
@@ -35,11 +39,18 @@
 namespace penstock {
 namespace {
 
-// One optimizer step; the next one's data is read while the device works.
-StepSummary train_step(const RankContext& context, StepBatches& batches, int64_t step) {
+BatchSet& read_step(const RankContext& context, StepBatches& batches, int64_t step) {
+  const accounting::HostTimes::Doing doing(context.host, accounting::Part::data);
+  return batches.of(step);
+}
+
+// One optimizer step; while the device works the next one's data is read, and the step before is accounted
+// for.
+StepSummary train_step(const RankContext& context, StepBatches& batches, StepAccounting& accounting,
+                       int64_t step) {
   const Job& job = context.job;
   const auto start = std::chrono::steady_clock::now();
-  BatchSet& set = batches.of(step);
+  BatchSet& set = read_step(context, batches, step);
   StepSummary summary;
   summary.step = step + 1;
   summary.learning_rate = learning_rate(job.learning_rate, job.run.steps, summary.step);
@@ -47,7 +58,8 @@ StepSummary train_step(const RankContext& context, StepBatches& batches, int64_t
                                         context.engine.place().pipeline == 0);
   context.engine.start_step({static_cast<uint64_t>(step), summary.learning_rate, summary.tokens},
                             set.bands());
-  if (summary.step < job.run.steps) batches.prefetch(step + 1);
+  if (summary.step < job.run.steps) read_step(context, batches, step + 1);
+  accounting.settle();
   const model::StepResult result = context.engine.finish_step();
   summary.loss = result.loss_sum / static_cast<double>(summary.tokens);
   summary.gradient_norm = result.gradient_norm;
@@ -160,7 +172,8 @@ ExitCode train(Job job, const TrainOptions& options, transport::World& world, St
   }
   runtime::PipelineEngine engine(*backend.device, backend.math, world, std::move(plan));
   engine.rank().initialise(engine.stream());
-  const RankContext context{job, world, engine, corpus, reports};
+  accounting::HostTimes host(*backend.device->options().clock);
+  const RankContext context{job, world, engine, corpus, reports, host};
   StepBatches batches(job, corpus, place.replica);
   NumericsGuard guard(context, batches);
   if (resumed) {
@@ -172,11 +185,20 @@ ExitCode train(Job job, const TrainOptions& options, transport::World& world, St
   StopRequests requests(stop, reports, [&] { return checkpointing.save_seconds(); });
   Validation validation(context);
   StepReport step_report(job, roof[0], point.step, reports);
+  transport::ClockAlignment clocks(world, *backend.device);
+  clocks.measure();
+  StepTrace step_trace(context, paths, clocks);
+  RunAccount run_account(engine.plan().training);
+  StepAccounting step_accounting(context, *backend.device, clocks, step_report, run_account);
   StepLoop loop;
-  loop.train_step = [&](int64_t step) { return train_step(context, batches, step); };
+  loop.train_step = [&](int64_t step) { return train_step(context, batches, step_accounting, step); };
   loop.vote = [&](const Decision& wishes) { return vote(world, wishes); };
-  loop.participants = {&guard, &requests, &step_report, &validation, &checkpointing};
+  loop.participants = {&guard,      &requests,   &step_report,  &step_accounting,
+                       &step_trace, &validation, &checkpointing};
   const Decision decision = loop.run(point.step, job.run.steps);
+  if (leads) {
+    run_account.conclude(reports.status().step, memory, world.transport() == "inproc", reports);
+  }
   return conclude(context, decision, checkpointing.failure());
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <mutex>
 #include <optional>
 #include <string>
 
@@ -18,6 +19,13 @@ namespace {
 dnnl::engine& engine() {
   static dnnl::engine processor(dnnl::engine::kind::cpu, 0);
   return processor;
+}
+
+/// Held where primitives are made and dropped. All ranks of a process share the library's cache of them,
+/// whose own locks thread sanitizer cannot see.
+std::mutex& planning() {
+  static std::mutex mutex;
+  return mutex;
 }
 
 dnnl::memory::data_type type_of(DType dtype) {
@@ -134,6 +142,7 @@ Product::Product(const ProductShape& shape, int threads) {
     throw UsageError(fmt::format("{}: a transposed left matrix needs `accumulate`", describe(shape)));
   }
   const ThreadScope scope(threads);
+  const std::lock_guard lock(planning());
   try {
     impl_ = std::make_unique<Impl>(shape);
   } catch (const dnnl::error& error) {
@@ -142,9 +151,12 @@ Product::Product(const ProductShape& shape, int threads) {
   }
 }
 
-Product::~Product() = default;
+Product::~Product() {
+  const std::lock_guard lock(planning());
+  impl_.reset();
+}
+
 Product::Product(Product&&) noexcept = default;
-Product& Product::operator=(Product&&) noexcept = default;
 
 size_t Product::workspace_bytes() const {
   return std::max(impl_->first->workspace_bytes(), impl_->last ? impl_->last->workspace_bytes() : 0);

@@ -34,7 +34,6 @@ class Product {
   Product(const ProductShape& shape, int threads);
   ~Product();
   Product(Product&&) noexcept;
-  Product& operator=(Product&&) noexcept;
   Product(const Product&) = delete;
   Product& operator=(const Product&) = delete;
 

@@ -26,7 +26,8 @@ CpuStream::CpuStream(std::string name, StreamUse use, const DeviceOptions& optio
       strict_events_(options.strict_events),
       clock_(options.clock),
       virtual_(clock_->is_virtual()),
-      slots_(std::make_unique<Slot[]>(queue_capacity)),
+      slot_mask_(options.mode == StreamMode::inline_now ? 0 : queue_capacity - 1),
+      slots_(std::make_unique<Slot[]>(slot_mask_ + 1)),
       random_state_(options.shuffle_seed * 0x9e3779b97f4a7c15u +
                     static_cast<uint64_t>(options.rank) * 0xd1b54a32d192ed03u + ordinal) {
   EventRecordPool::instance().reserve(queue_capacity);
@@ -92,7 +93,7 @@ void CpuStream::wait(const Event& event) {
   enqueue_ordering(slot, "wait for an event", [record = std::move(record)](CpuStream& stream) {
     if (stream.failed_.load()) return;
     record->wait();
-    stream.virtual_seconds_ = std::max(stream.virtual_seconds_, record->seconds());
+    stream.hold_until(record->seconds());
   });
 }
 
@@ -117,7 +118,7 @@ void CpuStream::wait(const Signal& signal, uint64_t value) {
   }
   enqueue_ordering(claim(), "wait for a signal", [counter = std::move(counter), value](CpuStream& stream) {
     if (stream.failed_.load()) return;
-    stream.virtual_seconds_ = std::max(stream.virtual_seconds_, counter->wait(value));
+    stream.hold_until(counter->wait(value));
   });
 }
 
@@ -158,7 +159,7 @@ CpuStream::Slot& CpuStream::claim() {
       if (failed_.load()) surface();
     }
   }
-  return slots_[queued % queue_capacity];
+  return slots_[queued & slot_mask_];
 }
 
 void CpuStream::publish(Slot& slot, const char* name, double cost, bool ordering) {
@@ -183,6 +184,8 @@ void CpuStream::execute(Slot& slot) {
   try {
     slot.invoke(slot.storage.data(), *this, run);
     if (run) virtual_seconds_ += slot.cost;
+    // Messages follow other work only when it is done.
+    if (!slot.ordering && !std::exchange(passed_messages_, false)) message_seconds_ = virtual_seconds_;
   } catch (const std::exception& error) {
     fail(slot.name, error.what());
   } catch (...) {
@@ -201,7 +204,7 @@ void CpuStream::run_worker() {
     work_.wait([&] { return queued_.load() != next || stopping_.load(); });
     if (queued_.load() == next) return;
     if (mode_ == StreamMode::shuffled) delay_randomly();
-    execute(slots_[next % queue_capacity]);
+    execute(slots_[next & slot_mask_]);
   }
 }
 

@@ -25,6 +25,7 @@ class CpuStream final : public Stream {
  public:
   static constexpr size_t task_bytes = 768;
   static constexpr uint64_t queue_capacity = 512;
+  static_assert((queue_capacity & (queue_capacity - 1)) == 0);
 
   /// `ordinal` tells the streams of a device apart where delays are random.
   CpuStream(std::string name, StreamUse use, const DeviceOptions& options, uint64_t ordinal);
@@ -70,6 +71,16 @@ class CpuStream final : public Stream {
   /// one passes by itself.
   void advance_to(double seconds) {
     if (virtual_ && seconds > virtual_seconds_) virtual_seconds_ = seconds;
+  }
+  /// Inside a task that only passes messages: the time from which its messages may start. Where nothing but
+  /// messages ran since, that is when the ones before were off their links, though they may not be there yet.
+  double message_seconds() const { return virtual_ ? message_seconds_ : now(); }
+  /// As advance_to, by messages that leave their links free at `off` and are there at `arrived`.
+  void advance_messages(double off, double arrived) {
+    if (!virtual_) return;
+    if (off > message_seconds_) message_seconds_ = off;
+    advance_to(arrived);
+    passed_messages_ = true;
   }
 
   /// Threads of this stream's parallel loops and matmuls (ThreadScope): the device's for compute, 1 for
@@ -140,6 +151,11 @@ class CpuStream final : public Stream {
   void wait_for_completed(uint64_t tasks);
   void check_clock(const char* kind, const std::string& object, bool on_virtual_clock) const;
   double now() const { return virtual_ ? virtual_seconds_ : clock_->now(); }
+  /// What follows starts no earlier.
+  void hold_until(double seconds) {
+    if (seconds > virtual_seconds_) virtual_seconds_ = seconds;
+    if (seconds > message_seconds_) message_seconds_ = seconds;
+  }
 
   const std::string name_;
   const int rank_;
@@ -148,6 +164,8 @@ class CpuStream final : public Stream {
   const bool strict_events_;
   const std::shared_ptr<Clock> clock_;
   const bool virtual_;
+  const uint64_t
+      slot_mask_;  ///< one less than the slots, a power of two; inline: one, which stays in the cache
   std::unique_ptr<Slot[]> slots_;
 
   // Written by the host.
@@ -161,6 +179,8 @@ class CpuStream final : public Stream {
   alignas(line_bytes) std::atomic<uint64_t> completed_{0};
   std::atomic<bool> failed_{false};
   double virtual_seconds_ = 0;
+  double message_seconds_ = 0;
+  bool passed_messages_ = false;
   uint64_t random_state_;
   std::string failed_task_;
   std::string failure_;

@@ -4,10 +4,13 @@
 #include <condition_variable>
 #include <mutex>
 
+#include "kernels/cpu/fibers.h"
+
 namespace penstock::cpu {
 
 /// A place where threads wait for a condition that other threads make true: they spin for a few microseconds
 /// (a hand-over between busy workers costs no system call), then sleep (an idle worker costs no core).
+/// Fibers let others run.
 ///
 /// The condition must read, and whoever makes it true must write, atomics with sequentially consistent order:
 /// that is what makes the check of `sleepers_` in notify_all() sufficient.
@@ -15,6 +18,10 @@ class WaitPoint {
  public:
   template <class Ready>
   void wait(Ready ready) {
+    if (Fibers* const fibers = Fibers::current()) {
+      if (!ready()) fibers->wait([](void* context) { return (*static_cast<Ready*>(context))(); }, &ready);
+      return;
+    }
     for (int spin = 0; spin < spins; ++spin) {
       if (ready()) return;
       pause();

@@ -14,8 +14,8 @@ class Clock {
  public:
   virtual ~Clock() = default;
   virtual bool is_virtual() const = 0;
-  /// Seconds since the clock was made (real). UsageError for a virtual clock, whose time belongs to each
-  /// stream.
+  /// Seconds (real); all real clocks of a process agree. UsageError for a virtual clock, whose time belongs
+  /// to each stream.
   virtual double now() const = 0;
 };
 

@@ -7,7 +7,7 @@ namespace penstock::math {
 
 /// Philox4x32-10 (Salmon et al., SC'11): four random words, a pure function of a 128-bit counter and a 64-bit
 /// key. Known answer: counter 0, key 0 → 6627e8d5 e169c58d bc57ac4c 9b00dbd8.
-inline std::array<uint32_t, 4> philox(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key) {
+constexpr std::array<uint32_t, 4> philox(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key) {
   for (int round = 0; round < 10; ++round) {
     const uint64_t product0 = uint64_t{0xD2511F53u} * counter[0];
     const uint64_t product1 = uint64_t{0xCD9E8D57u} * counter[2];
@@ -24,7 +24,8 @@ enum class RandomPurpose : uint32_t {
   initialisation = 1,
   dropout = 2,
   stochastic_rounding = 3,
-  sampling = 4
+  sampling = 4,
+  replay = 5
 };
 
 }  // namespace penstock::math

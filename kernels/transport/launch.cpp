@@ -41,7 +41,7 @@ LaunchPlan plan_inproc(const LaunchRequest& request) {
 void refuse_singletons(const LaunchRequest& request, const LaunchSigns& signs) {
   if (signs.slurm_step) {
     throw LaunchError(
-        fmt::format("Slurm started {} tasks, but MPI sees a world of 1 process: srun did not connect them. "
+        fmt::format("Slurm started {} tasks, but srun did not connect them: MPI sees a world of 1 process. "
                     "Start them with: {} "
                     "(srun --mpi=list shows what this cluster offers)",
                     signs.slurm_tasks, start_command(request, signs, signs.slurm_tasks)));
@@ -71,9 +71,10 @@ bool needs_mpi(const LaunchRequest& request, const LaunchSigns& signs, bool mpi_
                     request.transport == TransportChoice::nccl ? "nccl" : "tcp"));
   }
   const bool asked = request.transport == TransportChoice::mpi;
-  const bool launched =
-      signs.mpirun_processes > 1 || signs.process_manager || (signs.slurm_step && signs.slurm_tasks > 1);
-  if (!asked && !launched) return false;
+  const bool launched = signs.mpirun_processes > 1 || signs.process_manager;
+  // srun without a PMI: libraries end the process, with a page about themselves, where they are initialised.
+  const bool unconnected = !launched && signs.slurm_step && signs.slurm_tasks > 1;
+  if (unconnected || (!asked && !launched)) return false;
   if (mpi_built_in) return true;
   if (request.transport == TransportChoice::inproc && signs.mpirun_processes <= 1 && signs.slurm_tasks <= 1)
     return false;

@@ -48,8 +48,8 @@ struct LaunchPlan {
 };
 
 /// Whether MPI has to be initialised before plan_launch can decide: the job asks for it, or a launcher
-/// started us. LaunchError if it has to be and `mpi_built_in` is false, or for a transport that this build
-/// has not.
+/// started us; not for tasks of srun that nothing connects, which plan_launch refuses. LaunchError if it has
+/// to be and `mpi_built_in` is false, or for a transport that this build has not.
 bool needs_mpi(const LaunchRequest& request, const LaunchSigns& signs, bool mpi_built_in);
 
 /// Decides transport, P and D. `mpi_size`: of the MPI world, 0 where MPI was not needed. Without a launcher

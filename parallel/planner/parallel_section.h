@@ -75,7 +75,7 @@ struct ParallelSection {
     v.key("bucket_mib", bucket_mib).above(0).help("gradient buckets, MiB");
     v.key("reduce_every", reduce_every)
         .at_least(0)
-        .help("partial sums every so many micro-batches; 0: once a step");
+        .help("replicas sum gradients every so many micro-batches; 0: once a step");
     v.key("gradient_sum", gradient_sum)
         .one_of(kGradientSumNames)
         .help("ordered: replica order, bitwise stable");

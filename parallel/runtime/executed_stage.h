@@ -3,6 +3,7 @@
 #include "kernels/device/stream.h"
 #include "kernels/device/tensor.h"
 #include "model/slot.h"
+#include "parallel/schedule/action.h"
 
 namespace penstock::runtime {
 
@@ -29,8 +30,10 @@ class ExecutedStage {
 class StepOperations {
  public:
   virtual ~StepOperations() = default;
-  /// Sums the stage's gradients over the replicas. Orders itself behind the compute that made them.
-  virtual void reduce_gradients(Stream& stream, int stage) = 0;
+  /// Sums the stage's gradients over the replicas: all that is left of the step where `last`; else, of the
+  /// window that `action` ended, what accumulates in I or what accumulates in W, whichever it is. Orders
+  /// itself behind the compute that made them.
+  virtual void reduce_gradients(Stream& stream, const schedule::Action& action, bool last) = 0;
   /// Adds the tied weight's two accumulators, exchanging them where they are on two ranks.
   virtual void sum_tied(Stream& stream) = 0;
   /// Agrees with all ranks on the norm, and updates the parameters.

@@ -46,19 +46,20 @@ void Executor::run(const StepList& list, std::span<Stamp> stamps) {
     for (const Event* event : step.waits) {
       if (event != nullptr) at.wait(*event);
     }
+    if (parts_.before) parts_.before(at, step.instruction);
     at.stamp(&stamp->start);
-    enqueue(step, at);
+    enqueue(step, at, *stamp);
     at.stamp(&stamp->end);
     if (step.done != nullptr) at.record(*step.done);
     ++stamp;
   }
 }
 
-void Executor::enqueue(const Step& step, Stream& stream) {
+void Executor::enqueue(const Step& step, Stream& stream, Stamp& stamp) {
   const Instruction& at = step.instruction;
   switch (at.kind) {
     case InstructionKind::compute:
-      compute(step, stream);
+      compute(step, stream, stamp);
       return;
     case InstructionKind::send:
       parts_.pipeline->exchange(stream, {transport::send_to(at.peer, buffer(at.input))});
@@ -67,7 +68,7 @@ void Executor::enqueue(const Step& step, Stream& stream) {
       parts_.pipeline->exchange(stream, {transport::receive_from(at.peer, buffer(at.output))});
       return;
     case InstructionKind::reduce_gradients:
-      parts_.operations->reduce_gradients(stream, at.action.stage);
+      parts_.operations->reduce_gradients(stream, at.action, at.last);
       return;
     case InstructionKind::sum_tied:
       parts_.operations->sum_tied(stream);
@@ -81,7 +82,7 @@ void Executor::enqueue(const Step& step, Stream& stream) {
   }
 }
 
-void Executor::compute(const Step& step, Stream& stream) {
+void Executor::compute(const Step& step, Stream& stream, Stamp& stamp) {
   const Instruction& at = step.instruction;
   ExecutedStage& stage = *parts_.stages[static_cast<size_t>(at.action.stage)];
   StageCall call;
@@ -92,6 +93,7 @@ void Executor::compute(const Step& step, Stream& stream) {
   call.last = at.last;
   if (at.action.op == Op::forward) stage.forward(stream, call);
   if (gives_input_gradient(at.action.op)) stage.backward_input(stream, call);
+  if (at.action.op == Op::backward) stream.stamp(&stamp.middle);
   if (gives_weight_gradient(at.action.op)) stage.backward_weight(stream, call);
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -13,12 +14,13 @@
 namespace penstock::runtime {
 
 /// When an instruction was enqueued, and ran: seconds on the device's clock (enqueued: 0 on a virtual one). A
-/// message starts when it is posted and ends when it has passed.
+/// message starts when it is posted and ends when it has passed. `middle`: where a B turns from I to W.
 struct Stamp {
   const schedule::Instruction* instruction = nullptr;
   Lane lane = Lane::compute;
   double enqueued = 0;
   double start = 0;
+  double middle = 0;
   double end = 0;
 };
 
@@ -31,6 +33,9 @@ struct ExecutorParts {
   /// Of the pipeline's ranks, in pipeline order.
   transport::Communicator* pipeline = nullptr;
   StepOperations* operations = nullptr;
+  /// Called ahead of an instruction, behind its waits and before its start: replays and tests make a slow
+  /// host with it. None: nothing.
+  std::function<void(Stream&, const schedule::Instruction&)> before;
 };
 
 /// Enqueues a rank's list, instruction by instruction, on the streams of its lanes, joined by events. It
@@ -50,8 +55,8 @@ class Executor {
   void run_out() noexcept;
 
  private:
-  void enqueue(const Step& step, Stream& stream);
-  void compute(const Step& step, Stream& stream);
+  void enqueue(const Step& step, Stream& stream, Stamp& stamp);
+  void compute(const Step& step, Stream& stream, Stamp& stamp);
   const Tensor& buffer(const schedule::Buffer& at) const;
 
   Device& device_;

@@ -19,15 +19,21 @@ int64_t slice_elements(int64_t bucket, int replicas) {
   return (even + slice_step - 1) / slice_step * slice_step;
 }
 
+model::UnitBuffers buffers_of(const model::RankConfig& config, int unit) {
+  return model::unit_buffers(model::unit_parameters(config.model, model::unit_at(config.model, unit)),
+                             config.compute, shares_tied_weight(config));
+}
+
+int64_t fp32_elements(size_t bytes) {
+  return static_cast<int64_t>(bytes / size_of(DType::fp32));
+}
+
 // The largest bucket: as asked, but no more than the largest unit's gradients.
 int64_t bucket_elements(const model::RankConfig& config, double bucket_mib) {
   int64_t largest = 0;
   for (int unit = 0; unit < model::unit_count(config.model); ++unit) {
-    if (!has_unit(config, unit)) continue;
-    const auto specs = model::unit_parameters(config.model, model::unit_at(config.model, unit));
-    const size_t bytes =
-        model::unit_buffers(specs, config.compute, shares_tied_weight(config)).gradient_bytes;
-    largest = std::max(largest, static_cast<int64_t>(bytes / size_of(DType::fp32)));
+    if (has_unit(config, unit))
+      largest = std::max(largest, fp32_elements(buffers_of(config, unit).gradient_bytes));
   }
   const double asked = bucket_mib * (1 << 20) / static_cast<double>(size_of(DType::fp32));
   const auto whole = static_cast<int64_t>(std::min(asked, static_cast<double>(largest)));
@@ -42,11 +48,49 @@ Tensor part(const Tensor& tensor, int64_t begin, int64_t count) {
   return tensor.rows(begin, count);
 }
 
+// The rank's buckets, last unit first, and how many elements their totals take.
+struct Buckets {
+  std::vector<ReductionBucket> all;
+  int64_t total = 0;
+};
+
+Buckets buckets_of(const model::RankConfig& config, const ReductionOptions& options) {
+  Buckets buckets;
+  const int64_t most = bucket_elements(config, options.bucket_mib);
+  const auto cut = [&](ReductionBucket bucket, int64_t end) {
+    for (; bucket.begin < end; bucket.begin += bucket.count) {
+      bucket.count = std::min(most, end - bucket.begin);
+      bucket.total = buckets.total;
+      buckets.all.push_back(bucket);
+      const bool everywhere = options.sum == GradientSum::library;
+      buckets.total += everywhere ? bucket.count : slice_elements(bucket.count, options.replicas);
+    }
+  };
+  std::vector<int> units;
+  for (int unit = 0; unit < model::unit_count(config.model); ++unit) {
+    if (has_unit(config, unit)) units.push_back(unit);
+  }
+  for (size_t place = units.size(); place-- > 0;) {
+    const model::UnitBuffers layout = buffers_of(config, units[place]);
+    ReductionBucket bucket;
+    bucket.unit = units[place];
+    bucket.place = place;
+    if (options.windows.count() > 1) {
+      bucket.begin = 0;
+      cut(bucket, fp32_elements(layout.weight_half));
+      bucket.begin = fp32_elements(layout.weight_half);
+      bucket.weight_half = true;
+    }
+    cut(bucket, fp32_elements(layout.gradient_bytes));
+  }
+  return buckets;
+}
+
 }  // namespace
 
 std::vector<model::PlannedAllocation> reduction_memory(const model::RankConfig& config,
                                                        const ReductionOptions& options) {
-  if (options.replicas == 1 || (options.sum == GradientSum::library && !narrow(options))) return {};
+  if (options.replicas == 1) return {};
   const int64_t bucket = bucket_elements(config, options.bucket_mib);
   const auto bytes = [](int64_t elements, DType dtype) {
     return aligned(static_cast<size_t>(elements) * size_of(dtype));
@@ -55,6 +99,10 @@ std::vector<model::PlannedAllocation> reduction_memory(const model::RankConfig& 
   const auto add = [&](const char* name, size_t size) {
     memory.push_back({ArenaTag::communication, name, size});
   };
+  if (options.windows.count() > 1) {
+    const size_t total = bytes(buckets_of(config, options).total, DType::fp32);
+    memory.push_back({ArenaTag::gradients, "gradients.total", total});
+  }
   if (narrow(options)) add("gradients.outgoing", bytes(bucket, options.wire));
   if (options.sum == GradientSum::library) return memory;
   const int64_t most = slice_elements(bucket, options.replicas);
@@ -68,15 +116,16 @@ GradientReducer::GradientReducer(model::RankModel& rank, transport::Communicator
     : rank_(rank),
       replicas_(replicas),
       options_(options),
-      bucket_(bucket_elements(rank.config(), options.bucket_mib)),
-      most_(slice_elements(bucket_, options.replicas)) {
+      most_(slice_elements(bucket_elements(rank.config(), options.bucket_mib), options.replicas)),
+      buckets_(buckets_of(rank.config(), options).all) {
   if (options.wire != DType::fp32 && options.wire != DType::bf16) {
     throw UsageError(fmt::format("precision.gradient_reduce: fp32 or bf16, not {}", name_of(options.wire)));
   }
   for (const model::PlannedAllocation& piece : reduction_memory(rank.config(), options)) {
+    const bool total = piece.name == "gradients.total";
     const bool sums = piece.name == "gradients.sum";
-    const DType dtype = sums ? DType::fp32 : options.wire;
-    Tensor& place = sums ? sum_ : piece.name == "gradients.received" ? received_ : outgoing_;
+    const DType dtype = total || sums ? DType::fp32 : options.wire;
+    Tensor& place = total ? total_ : sums ? sum_ : piece.name == "gradients.received" ? received_ : outgoing_;
     const auto elements = static_cast<int64_t>(piece.bytes / size_of(dtype));
     place = rank.memory().claim(piece.tag, piece.name, dtype, Shape{elements});
   }
@@ -84,13 +133,33 @@ GradientReducer::GradientReducer(model::RankModel& rank, transport::Communicator
 }
 
 void GradientReducer::reduce(Stream& stream, const ModelStage& stage, int begin, int end) {
-  const auto& units = rank_.parameters().unit_gradients();
-  for (auto unit = units.rbegin(); unit != units.rend(); ++unit) {
-    if (unit->unit < begin || unit->unit >= end) continue;
-    stream.wait(stage.unit_done(unit->unit));
-    const int64_t elements = unit->values.elements();
-    for (int64_t at = 0; at < elements; at += bucket_)
-      reduce_bucket(stream, part(unit->values, at, std::min(bucket_, elements - at)));
+  const Turn turn = options_.windows.count() > 1 ? Turn::last : Turn::only;
+  const Event* waited = nullptr;
+  for (const ReductionBucket& bucket : buckets_) {
+    if (bucket.unit < begin || bucket.unit >= end) continue;
+    const Event* done = &stage.unit_done(bucket.unit);
+    if (done != waited) stream.wait(*done);
+    waited = done;
+    const Tensor& gradients = rank_.parameters().unit_gradients()[bucket.place].values;
+    reduce_bucket(stream, part(gradients, bucket.begin, bucket.count), bucket, turn);
+  }
+}
+
+void GradientReducer::reduce_window(Stream& stream, const ModelStage& stage, int begin, int end,
+                                    const schedule::Action& closing) {
+  const bool weight_half = closing.op == schedule::Op::backward_weight;
+  const Turn turn = options_.windows.window(closing.micro_batch) == 0 ? Turn::first : Turn::next;
+  const size_t set = options_.windows.set(closing.micro_batch);
+  const Event* waited = nullptr;
+  for (const ReductionBucket& bucket : buckets_) {
+    if (bucket.unit < begin || bucket.unit >= end || bucket.weight_half != weight_half) continue;
+    const Event* done = weight_half ? &stage.unit_done(bucket.unit) : &stage.input_half_done(bucket.unit);
+    if (done != waited) stream.wait(*done);
+    waited = done;
+    const auto& unit = rank_.parameters().unit_gradients()[bucket.place];
+    const Tensor gradients = part(set == 0 ? unit.values : unit.values2, bucket.begin, bucket.count);
+    reduce_bucket(stream, gradients, bucket, turn);
+    stream.fill_zero(gradients.data, gradients.bytes());
   }
 }
 
@@ -104,15 +173,19 @@ Tensor GradientReducer::received(int replica, int64_t elements) const {
   return part(received_, replica * most_, elements);
 }
 
-void GradientReducer::reduce_bucket(Stream& stream, const Tensor& gradients) {
+void GradientReducer::reduce_bucket(Stream& stream, const Tensor& gradients, const ReductionBucket& bucket,
+                                    Turn turn) {
   const int64_t elements = gradients.elements();
   Tensor wire = gradients;
   if (narrow(options_)) {
     wire = part(outgoing_, 0, elements);
     rank_.math().pointwise->convert(stream, gradients, wire);
   }
+  const bool gathers = turn == Turn::only || turn == Turn::last;
   if (options_.sum == GradientSum::library) {
     replicas_.all_reduce(stream, wire, transport::Reduction::sum);
+    if (narrow(options_)) rank_.math().pointwise->convert(stream, wire, gradients);
+    settle(stream, turn, gradients, bucket);
   } else {
     const int self = replicas_.rank();
     const Slice mine = slice(elements, self);
@@ -131,13 +204,28 @@ void GradientReducer::reduce_bucket(Stream& stream, const Tensor& gradients) {
       return part(wire, theirs.begin, theirs.count);
     };
     exchange(of_peer, [&](int peer) { return received(peer, mine.count); });
-    if (mine.count > 0) narrow(options_) ? sum_narrow(stream, own) : sum_fp32(stream, own);
+    if (mine.count > 0) {
+      const Tensor sum = narrow(options_) ? sum_narrow(stream, own) : sum_fp32(stream, own);
+      settle(stream, turn, sum, bucket);
+      if (gathers && narrow(options_)) rank_.math().pointwise->convert(stream, sum, own);
+    }
+    if (!gathers) return;
     exchange([&](int) { return own; }, of_peer);
+    if (narrow(options_)) rank_.math().pointwise->convert(stream, wire, gradients);
   }
-  if (narrow(options_)) rank_.math().pointwise->convert(stream, wire, gradients);
 }
 
-void GradientReducer::sum_fp32(Stream& stream, const Tensor& own) {
+void GradientReducer::settle(Stream& stream, Turn turn, const Tensor& sum, const ReductionBucket& bucket) {
+  if (turn == Turn::only) return;
+  const Tensor total = part(total_, bucket.total, sum.elements());
+  if (turn == Turn::first) {
+    stream.copy(total.data, sum.data, sum.bytes());
+  } else {
+    rank_.math().pointwise->add(stream, total, sum, turn == Turn::last ? sum : total);
+  }
+}
+
+Tensor GradientReducer::sum_fp32(Stream& stream, const Tensor& own) {
   const auto part_of = [&](int replica) {
     return replica == replicas_.rank() ? own : received(replica, own.elements());
   };
@@ -147,9 +235,10 @@ void GradientReducer::sum_fp32(Stream& stream, const Tensor& own) {
     rank_.math().pointwise->add(stream, sum, part_of(replica), next);
     sum = next;
   }
+  return own;
 }
 
-void GradientReducer::sum_narrow(Stream& stream, const Tensor& own) {
+Tensor GradientReducer::sum_narrow(Stream& stream, const Tensor& own) {
   math::Pointwise& math = *rank_.math().pointwise;
   const Tensor sum = part(sum_, 0, own.elements());
   const Tensor next = part(sum_, most_, own.elements());
@@ -158,7 +247,7 @@ void GradientReducer::sum_narrow(Stream& stream, const Tensor& own) {
     math.convert(stream, from, replica == 0 ? sum : next);
     if (replica > 0) math.add(stream, sum, next, sum);
   }
-  math.convert(stream, sum, own);
+  return sum;
 }
 
 }  // namespace penstock::runtime

@@ -6,7 +6,9 @@
 #include "kernels/transport/communicator.h"
 #include "model/rank_model.h"
 #include "parallel/planner/parallel_section.h"
+#include "parallel/runtime/gradient_windows.h"
 #include "parallel/runtime/model_stage.h"
+#include "parallel/schedule/action.h"
 
 namespace penstock::runtime {
 
@@ -17,47 +19,73 @@ struct ReductionOptions {
   GradientSum sum = GradientSum::ordered;
   /// fp32; bf16: every contribution, and the sum, is rounded on its way. The additions are fp32.
   DType wire = DType::fp32;
+  GradientWindows windows;
 };
 
 /// What a rank needs for it in device memory; nothing for one replica.
 std::vector<model::PlannedAllocation> reduction_memory(const model::RankConfig& config,
                                                        const ReductionOptions& options);
 
+/// A run of a unit's flat gradients, elements [begin, begin + count), that is summed at once.
+struct ReductionBucket {
+  int unit = 0;
+  size_t place = 0;  ///< of the unit among the rank's
+  int64_t begin = 0;
+  int64_t count = 0;
+  bool weight_half = false;  ///< several windows: it accumulates in W
+  int64_t total = 0;         ///< where its total begins
+};
+
 /// Sums the gradients of a rank's units over its replicas, bucket by bucket, unit by unit as they are done.
 ///
 /// `ordered`: replica d owns the d-th slice of a bucket. It receives everybody's, adds them in replica order
 /// in fp32, and the sums are gathered: as many bytes as a ring, and an element's bits depend neither on
 /// buckets nor on who owns it (contract C1 d). `library`: the transport's all_reduce.
+///
+/// Of several windows each is summed by itself, and the sums are added in fp32, first window first. Until the
+/// last the total stays where it was summed (`ordered`: at the slice's owner), and is not rounded; then it is
+/// added, and gathered. What accumulates in I and what accumulates in W are summed apart, so that a window of
+/// either ends with its own actions, whatever the other has come to.
 class GradientReducer {
  public:
   /// `rank`'s configuration has reduction_memory(). `replicas`: in replica order.
   GradientReducer(model::RankModel& rank, transport::Communicator& replicas, const ReductionOptions& options);
 
-  /// Enqueues the sums of the stage's units, last unit first, each behind its unit_done().
+  /// Enqueues the sums of units [begin, end) of the stage, last unit first, each behind its unit_done(): of
+  /// the last window, with the total.
   void reduce(Stream& stream, const ModelStage& stage, int begin, int end);
+  /// The sums of what accumulated in `closing`'s half until it ended its window, which is not the last;
+  /// zeroes it.
+  void reduce_window(Stream& stream, const ModelStage& stage, int begin, int end,
+                     const schedule::Action& closing);
 
  private:
+  /// What becomes of a window's sum: `only` one, or among several.
+  enum class Turn { only, first, next, last };
   struct Slice {
     int64_t begin = 0;
     int64_t count = 0;
   };
   /// Of a bucket of `elements`, possibly empty.
   Slice slice(int64_t elements, int replica) const;
-  void reduce_bucket(Stream& stream, const Tensor& gradients);
-  /// Adds the parts that were received and our own.
-  void sum_fp32(Stream& stream, const Tensor& own);
-  void sum_narrow(Stream& stream, const Tensor& own);
+  void reduce_bucket(Stream& stream, const Tensor& gradients, const ReductionBucket& bucket, Turn turn);
+  /// The bucket's total becomes the window's sum, or grows by it; at the end, the sum grows by the total.
+  void settle(Stream& stream, Turn turn, const Tensor& sum, const ReductionBucket& bucket);
+  /// The sum of the parts that were received and our own, fp32.
+  Tensor sum_fp32(Stream& stream, const Tensor& own);
+  Tensor sum_narrow(Stream& stream, const Tensor& own);
   /// The part of `replica` that was received, `elements` long, in the wire's dtype.
   Tensor received(int replica, int64_t elements) const;
 
   model::RankModel& rank_;
   transport::Communicator& replicas_;
   ReductionOptions options_;
-  int64_t bucket_;   ///< elements, at most
-  int64_t most_;     ///< of a slice
-  Tensor outgoing_;  ///< (bucket) in the wire's dtype; narrow wires only
-  Tensor received_;  ///< (replicas, slice) in the wire's dtype
-  Tensor sum_;       ///< (2, slice) fp32; narrow wires only
+  int64_t most_;                          ///< elements of a slice
+  std::vector<ReductionBucket> buckets_;  ///< last unit first
+  Tensor total_;                          ///< fp32: the windows so far, by bucket; several windows only
+  Tensor outgoing_;                       ///< (bucket) in the wire's dtype; narrow wires only
+  Tensor received_;                       ///< (replicas, slice) in the wire's dtype
+  Tensor sum_;                            ///< (2, slice) fp32; narrow wires only
   std::vector<transport::Message> messages_;
 };
 

@@ -6,14 +6,16 @@
 
 #include "model/rank_model.h"
 #include "parallel/runtime/executed_stage.h"
+#include "parallel/runtime/gradient_windows.h"
 
 namespace penstock::runtime {
 
 /// A stage of the model, executed.
 class ModelStage final : public ExecutedStage {
  public:
-  /// `index` among the rank's stages. `marks_units`: the last weight gradients of a step record unit_done().
-  ModelStage(model::RankModel& rank, size_t index, bool marks_units);
+  /// `index` among the rank's stages. `marks_units`: the ends of windows record when each unit's gradients
+  /// are complete.
+  ModelStage(model::RankModel& rank, size_t index, const GradientWindows& windows, bool marks_units);
 
   /// The side bands of the micro-batches of the calls that follow. They stay valid until the work is done.
   void serve(std::span<const model::SideBand> micro_batches, model::Pass pass);
@@ -22,14 +24,24 @@ class ModelStage final : public ExecutedStage {
   void backward_input(Stream& stream, const StageCall& call) override;
   void backward_weight(Stream& stream, const StageCall& call) override;
 
-  /// The unit's gradients of the step are complete.
+  /// What the unit accumulates in its I, or all, is complete: of the window that ended last among the calls
+  /// so far. I is marked only where there are several windows.
+  const Event& input_half_done(int unit) const { return *input_done_[static_cast<size_t>(unit - begin_)]; }
+  /// Seconds of recomputation inside I of micro-batch 0 of the last step, once that was finished.
+  double recompute_seconds() const;
   const Event& unit_done(int unit) const { return *unit_done_[static_cast<size_t>(unit - begin_)]; }
 
  private:
+  void mark(Stream& stream, int unit, model::Phase phase);
+
+  model::ParameterStore& parameters_;
   model::Stage& stage_;
+  GradientWindows windows_;
   int begin_;
+  std::vector<std::unique_ptr<Event>> input_done_;
   std::vector<std::unique_ptr<Event>> unit_done_;
   std::span<const model::SideBand> micro_batches_;
+  std::vector<double> recompute_stamps_;
   model::Pass pass_ = model::Pass::training;
 };
 

@@ -51,8 +51,10 @@ ExecutorParts PipelineEngine::executor_parts() {
   size_t index = 0;
   for (int stage = 0; stage <= plan_.last_stage(); ++stage) {
     const bool ours = owns(stage);
-    stages_.push_back(ours ? std::make_unique<ModelStage>(rank_, index++, plan_.reduction.replicas > 1)
-                           : nullptr);
+    const ReductionOptions& reduction = plan_.reduction;
+    stages_.push_back(
+        ours ? std::make_unique<ModelStage>(rank_, index++, reduction.windows, reduction.replicas > 1)
+             : nullptr);
     parts.stages.push_back(stages_.back().get());
   }
   const auto pool = [&](BufferPool at) -> std::vector<Tensor>& {
@@ -103,10 +105,14 @@ void PipelineEngine::start_step(const model::StepInputs& inputs, std::span<const
   });
 }
 
-void PipelineEngine::reduce_gradients(Stream& at, int stage) {
-  const int begin = plan_.first_unit(stage);
-  reducer_->reduce(at, *stages_[static_cast<size_t>(stage)], begin,
-                   begin + plan_.units[static_cast<size_t>(stage)]);
+void PipelineEngine::reduce_gradients(Stream& at, const schedule::Action& action, bool last) {
+  const auto place = static_cast<size_t>(action.stage);
+  const int begin = plan_.first_unit(action.stage);
+  if (last) {
+    reducer_->reduce(at, *stages_[place], begin, begin + plan_.units[place]);
+  } else {
+    reducer_->reduce_window(at, *stages_[place], begin, begin + plan_.units[place], action);
+  }
 }
 
 void PipelineEngine::sum_tied(Stream& at) {
@@ -134,7 +140,9 @@ void PipelineEngine::optimizer_step(Stream& at) {
     const Tensor ours = agreed_losses_.rows(place_.replica * losses.elements(), losses.elements());
     at.copy(ours.data, losses.data, losses.bytes());
   }
+  at.stamp(&offered_);
   if (world_.size() > 1) communicators_.all->all_reduce(at, agreement_, transport::Reduction::sum);
+  at.stamp(&agreed_);
   at.copy(sums.data, squares.data, sums.bytes());
   optimizer.norm(at);
   optimizer.update(at);

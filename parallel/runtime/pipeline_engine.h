@@ -55,6 +55,14 @@ class PipelineEngine final : private StepOperations {
   /// What the step did, when; complete once it was finished, overwritten `kept_steps` steps later.
   static constexpr size_t kept_steps = 4;
   std::span<const Stamp> stamps(uint64_t step) const { return stamps_[step % kept_steps]; }
+  /// Seconds on the device's clock, of the last step, once it was finished: when the optimizer offered its
+  /// squares and losses to all ranks, and when they had agreed.
+  double offered_seconds() const { return offered_; }
+  double agreed_seconds() const { return agreed_; }
+  /// Of one of the rank's own stages: recomputation inside I of micro-batch 0 of the last step.
+  double recompute_seconds(int stage) const {
+    return stages_[static_cast<size_t>(stage)]->recompute_seconds();
+  }
 
   /// Loss summed over the target tokens of all replicas' micro-batches, forward only; any number of them, the
   /// same on the ranks of a pipeline. Known on every rank. Waits.
@@ -73,7 +81,7 @@ class PipelineEngine final : private StepOperations {
   std::optional<Finding> find_nonfinite(std::span<const model::SideBand> micro_batches);
 
  private:
-  void reduce_gradients(Stream& stream, int stage) override;
+  void reduce_gradients(Stream& stream, const schedule::Action& action, bool last) override;
   void sum_tied(Stream& stream) override;
   void optimizer_step(Stream& stream) override;
 
@@ -123,6 +131,8 @@ class PipelineEngine final : private StepOperations {
   std::map<int, StepList> evaluations_;
   std::array<std::vector<Stamp>, kept_steps> stamps_;
   std::vector<Stamp> evaluation_stamps_;
+  double offered_ = 0;
+  double agreed_ = 0;
   Executor executor_;
   transport::AbortOnUnwind abort_;
 };

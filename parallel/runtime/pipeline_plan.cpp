@@ -132,6 +132,7 @@ model::RankConfig rank_config(const PipelineRequest& request, const PipelinePlan
   }
   config.output_buffers = std::max(1, buffers(plan, rank, BufferPool::activation_out));
   config.d_input_buffers = std::max(1, buffers(plan, rank, BufferPool::gradient_out));
+  config.gradient_sets = plan.reduction.windows.sets();
   config.runtime_memory = reduction_memory(config, plan.reduction);
   const auto add = [&](ArenaTag tag, const char* name, size_t bytes) {
     config.runtime_memory.push_back({tag, name, aligned(bytes)});
@@ -163,16 +164,19 @@ int64_t agreement_elements(const model::RankConfig& config, int replicas) {
 
 ReductionOptions reduction_of(const PipelineRequest& request) {
   const ParallelSection& parallel = request.parallel;
-  return {static_cast<int>(parallel.data), parallel.bucket_mib, parallel.gradient_sum, request.gradient_wire};
+  // One replica has nothing to sum: its windows would only change the order of additions.
+  GradientWindows windows{0, static_cast<int>(request.common.micro_batches)};
+  if (parallel.data > 1 && parallel.reduce_every < request.common.micro_batches)
+    windows.every = static_cast<int>(parallel.reduce_every);
+  return {static_cast<int>(parallel.data), parallel.bucket_mib, parallel.gradient_sum, request.gradient_wire,
+          windows};
 }
 
 PipelinePlan plan_pipeline(const PipelineRequest& request) {
   const ParallelSection& parallel = request.parallel;
   const bool replicated = parallel.data > 1;
-  if (replicated && (parallel.sharded_optimizer || parallel.reduce_every > 0)) {
-    throw UsageError(
-        "parallel.sharded_optimizer and parallel.reduce_every are not implemented for several replicas: set "
-        "them to false and 0");
+  if (replicated && parallel.sharded_optimizer) {
+    throw UsageError("parallel.sharded_optimizer is not implemented for several replicas: set it to false");
   }
   PipelinePlan plan;
   plan.topology =
@@ -191,6 +195,7 @@ PipelinePlan plan_pipeline(const PipelineRequest& request) {
   schedule::LoweringOptions options;
   options.receive_lead = sufficient_receive_lead(schedule, costs);
   options.reduce_gradients = replicated;
+  options.reduce_every = plan.reduction.windows.every;
   options.tied_embeddings = request.common.model.tie_embeddings;
   plan.training = lower(schedule, costs, options);
   plan.evaluation = forward_only(schedule, static_cast<int>(request.common.micro_batches));

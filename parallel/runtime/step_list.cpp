@@ -9,8 +9,6 @@ namespace penstock::runtime {
 
 using schedule::InstructionKind;
 
-namespace {
-
 Lane lane_of(InstructionKind kind) {
   switch (kind) {
     case InstructionKind::send:
@@ -29,8 +27,6 @@ Lane lane_of(InstructionKind kind) {
   }
   throw UsageError(fmt::format("nothing here executes \"{}\"", to_string(kind)));
 }
-
-}  // namespace
 
 std::string_view name_of(Lane lane) {
   switch (lane) {

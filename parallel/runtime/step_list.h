@@ -16,6 +16,8 @@ namespace penstock::runtime {
 enum class Lane : uint8_t { compute, send, receive, reduction };
 inline constexpr size_t lane_count = 4;
 std::string_view name_of(Lane lane);
+/// UsageError for what no engine executes.
+Lane lane_of(schedule::InstructionKind kind);
 
 /// An instruction with all that its enqueueing needs.
 struct Step {

@@ -121,13 +121,14 @@ UnitTimings measure_unit(Device& device, math::Math& math, const model::RankConf
 }
 
 planner::Timing measure_reduction(Device& device, math::Math& math, const model::RankConfig& common, int unit,
-                                  transport::Communicator& replicas, const ReductionOptions& options,
+                                  transport::Communicator& replicas, ReductionOptions options,
                                   const MeasuringEffort& effort) {
+  options.windows = {};  // a window is a step of fewer micro-batches
   model::RankConfig config = one_unit(common, unit, RecomputeMode::none);
   config.runtime_memory = reduction_memory(config, options);
   LoneUnit measured(device, math, config);
   GradientReducer reducer(measured.rank(), replicas, options);
-  ModelStage stage(measured.rank(), 0, true);
+  ModelStage stage(measured.rank(), 0, options.windows, true);
   const auto reduction = device.create_stream("measured reduction", StreamUse::transfer);
   StageCall last;
   last.last = true;

@@ -42,7 +42,7 @@ UnitTimings measure_unit(Device& device, math::Math& math, const model::RankConf
 
 /// Seconds in which the unit's gradients are summed over the replicas. Collective over `replicas`.
 planner::Timing measure_reduction(Device& device, math::Math& math, const model::RankConfig& common, int unit,
-                                  transport::Communicator& replicas, const ReductionOptions& options,
+                                  transport::Communicator& replicas, ReductionOptions options,
                                   const MeasuringEffort& effort);
 
 /// How much longer the unit's forward takes while messages of the boundary's size pass between us and our

@@ -22,4 +22,8 @@ std::string to_string(const Action& action) {
   return fmt::format("{}{}{}", action.stage, letter(action.op), action.micro_batch);
 }
 
+std::string in_words(const Action& action) {
+  return fmt::format("{} {} of stage {}", letter(action.op), action.micro_batch, action.stage);
+}
+
 }  // namespace penstock::schedule

@@ -26,6 +26,9 @@ struct Action {
 // "3F7": forward of stage 3 on micro-batch 7.
 std::string to_string(const Action& action);
 
+// "F 7 of stage 3": the same for people.
+std::string in_words(const Action& action);
+
 // True for the actions that turn the output's gradient into the input's.
 inline bool gives_input_gradient(Op op) {
   return op == Op::backward_input || op == Op::backward;

@@ -42,6 +42,10 @@ class CollectiveCheck {
             if (other_rank == rank && before > position) too_early(rank, position, before);
           }
         }
+        for (const int id : each.before_actions) {
+          const int after = position_of_action_[static_cast<size_t>(id)];
+          if (graph_.rank(id) == rank && after < position) too_early(rank, after, position);
+        }
       }
     }
     for (int rank = 0; rank < program_.schedule.ranks; ++rank) {
@@ -77,7 +81,7 @@ class CollectiveCheck {
       const bool matches =
           used[i] == 0 && list[i].kind == wanted.kind && list[i].step == wanted.step &&
           list[i].last == wanted.last && list[i].peer == wanted.peer &&
-          (wanted.kind == InstructionKind::optimizer_step || list[i].action.stage == wanted.action.stage);
+          (wanted.kind == InstructionKind::optimizer_step || list[i].action == wanted.action);
       if (!matches) continue;
       used[i] = 1;
       return static_cast<int>(i);

@@ -15,7 +15,8 @@ class Plan {
         options_(options),
         last_(last_weight_gradients(schedule, graph)),
         owned_(schedule.stages_by_rank()),
-        tail_(static_cast<size_t>(schedule.stages())) {}
+        tail_(static_cast<size_t>(schedule.stages())),
+        parts_(tail_.size()) {}
 
   std::vector<Collective> run() {
     for (int step = 0; step < schedule_.steps; ++step) add_step(step);
@@ -35,7 +36,10 @@ class Plan {
 
   void add_step(int step) {
     const int S = schedule_.blocks();
-    for (int stage = 0; stage < schedule_.stages(); ++stage) tail_[static_cast<size_t>(stage)].reset();
+    for (int stage = 0; stage < schedule_.stages(); ++stage) {
+      tail_[static_cast<size_t>(stage)].reset();
+      parts_[static_cast<size_t>(stage)].clear();
+    }
     if (options_.reduce_gradients && options_.reduce_every > 0) add_partial_reductions(step);
     if (schedule_.copies == 2) {
       for (int block = 0; block < S; ++block) {
@@ -44,7 +48,10 @@ class Plan {
     }
     if (options_.reduce_gradients) {
       for (int stage = 0; stage < schedule_.stages(); ++stage) {
-        add_single(InstructionKind::reduce_gradients, stage, step, reduction(stage)).here.last = true;
+        Collective& made = add_single(InstructionKind::reduce_gradients, stage, step, reduction(stage));
+        made.here.last = true;
+        const std::vector<size_t>& before = parts_[static_cast<size_t>(stage)];
+        made.after.insert(made.after.end(), before.begin(), before.end());
       }
     }
     if (options_.tied_embeddings) {
@@ -102,17 +109,30 @@ class Plan {
     made.there->action.stage = other;
   }
 
-  // Sums over the replicas while the step still runs, every `reduce_every` micro-batches of a stage but the
-  // last.
+  // Sums over the replicas while the step still runs: of every window of a stage but the last, by halves.
   void add_partial_reductions(int step) {
-    const int M = schedule_.micro_batches;
+    const auto every = static_cast<size_t>(options_.reduce_every);
     for (int stage = 0; stage < schedule_.stages(); ++stage) {
-      int count = 0;
-      for (int m = step * M; m < (step + 1) * M; ++m) {
-        const int id = graph_.weight_gradient(stage, m);
-        if (id < 0 || ++count % options_.reduce_every != 0 || id == last(stage, step)) continue;
-        Collective& made = start(InstructionKind::reduce_gradients, stage, step, reduction(stage));
-        made.after_actions.push_back(id);
+      std::vector<int> micro_batches;
+      for (int m = step * schedule_.micro_batches; m < (step + 1) * schedule_.micro_batches; ++m) {
+        if (graph_.weight_gradient(stage, m) >= 0) micro_batches.push_back(m);
+      }
+      for (const Op half : {Op::backward_input, Op::backward_weight}) {
+        const auto action = [&](size_t place) {
+          const int m = micro_batches[place];
+          return half == Op::backward_input ? graph_.input_gradient(stage, m)
+                                            : graph_.weight_gradient(stage, m);
+        };
+        std::optional<size_t> previous;
+        for (size_t next = every; next < micro_batches.size(); next += every) {
+          Collective& made = start(InstructionKind::reduce_gradients, stage, step, reduction(stage) / 2);
+          made.here.action = {half, stage, micro_batches[next - 1]};
+          made.after_actions.push_back(action(next - 1));
+          if (previous) made.after.push_back(*previous);
+          if (next + every < micro_batches.size()) made.before_actions.push_back(action(next + every));
+          previous = plan_.size() - 1;
+        }
+        if (previous) parts_[static_cast<size_t>(stage)].push_back(*previous);
       }
     }
   }
@@ -139,6 +159,8 @@ class Plan {
   std::vector<std::vector<int>> owned_;
   // By stage: the last collective on its gradients so far.
   std::vector<std::optional<size_t>> tail_;
+  // By stage: the last partial reduction of each half.
+  std::vector<std::vector<size_t>> parts_;
   std::vector<Collective> plan_;
 };
 

@@ -26,7 +26,8 @@ struct Costs {
   std::vector<StageCosts> blocks;
   // One for all edges, or (P · P): links[source · P + destination].
   std::vector<Link> links{{}};
-  // Of a stage: gradient reduction over replicas, and parameter gather. One for all, or (S).
+  // Of a stage: gradient reduction over replicas, and parameter gather. One for all, or (S). A partial
+  // reduction (one half of a stage's gradients) costs half of one.
   std::vector<double> gradient_reduction{0};
   std::vector<double> parameter_gather{0};
   // Sum over the copies of a stage; tied sum; and a rank's optimizer step.

@@ -97,10 +97,21 @@ class Lowering {
       for (size_t pool = 0; pool < buffer_pools; ++pool)
         program_.ranks[rank].buffers[pool] = pools_[rank][pool].count();
     }
+    if (schedule_.steps == 1 && !options_.sharded_optimizer) optimizer_last();
     return std::move(program_);
   }
 
  private:
+  // Ranks agree before they update (norm, vote): a host that blocks in every call must have sent everything
+  // that others still need.
+  void optimizer_last() {
+    for (RankProgram& rank : program_.ranks) {
+      std::stable_partition(rank.instructions.begin(), rank.instructions.end(), [](const Instruction& each) {
+        return each.kind != InstructionKind::optimizer_step;
+      });
+    }
+  }
+
   // A node that may start: the earliest first, then by kind, source, destination, micro-batch.
   enum Kind : std::uint8_t { transfer, collective, compute };
   struct Entry {
@@ -127,6 +138,9 @@ class Lowering {
   bool fused(int id) const { return options_.fuse_pairs && graph_.action(id).paired; }
   bool is_second(int id) const { return graph_.position(id) > 0 && fused(id - 1); }
 
+  // The action that stands for `id`: itself, or the first half of its pair.
+  int head_of(int id) const { return is_second(id) ? id - 1 : id; }
+
   bool exists(size_t node) const {
     if (node < static_cast<size_t>(count_)) return !is_second(static_cast<int>(node));
     if (node >= 2 * static_cast<size_t>(count_)) return true;
@@ -137,14 +151,14 @@ class Lowering {
 
   // The action whose end allows the receive for `consumer` to be posted; −1 if it may be posted at once.
   int posted_after(int consumer) const {
-    const int head = is_second(consumer) ? consumer - 1 : consumer;
+    const int head = head_of(consumer);
     const long position = static_cast<long>(graph_.position(head)) - 1 - options_.receive_lead;
     return position < 0 ? -1 : graph_.first(graph_.rank(head)) + static_cast<int>(position);
   }
 
   void count_pending() {
     for (int id = 0; id < count_; ++id) {
-      const int head = is_second(id) ? id - 1 : id;
+      const int head = head_of(id);
       if (head == id && graph_.position(id) > 0) ++pending_[static_cast<size_t>(id)];
       const int producer = graph_.producer(id);
       if (producer < 0 || !remote(producer, id)) continue;
@@ -156,6 +170,7 @@ class Lowering {
       for (const int id : at.after_actions) after_action_[id].push_back(collective_node(index));
       for (const size_t other : at.after) after_collective_[other].push_back(collective_node(index));
       pending_[collective_node(index)] = static_cast<int>(at.after_actions.size() + at.after.size());
+      for (const int id : at.before_actions) ++pending_[static_cast<size_t>(head_of(id))];
     }
   }
 
@@ -277,7 +292,7 @@ class Lowering {
     message.output = to;
     program_.ranks[static_cast<size_t>(destination)].instructions.push_back(message);
     const double end = now + link.occupancy + link.latency;
-    release(static_cast<size_t>(is_second(consumer) ? consumer - 1 : consumer), end);
+    release(static_cast<size_t>(head_of(consumer)), end);
     return end;
   }
 
@@ -293,6 +308,7 @@ class Lowering {
     }
     const double end = now + at.cost;
     for (const size_t node : after_collective_[index]) release(node, end);
+    for (const int id : at.before_actions) release(static_cast<size_t>(head_of(id)), end);
     return end;
   }
 

@@ -50,9 +50,21 @@ std::string to_string(const Instruction& instruction) {
       return fmt::format("receive {} from rank {}", to_string(instruction.action), instruction.peer);
     case InstructionKind::optimizer_step:
       return to_string(instruction.kind);
+    case InstructionKind::reduce_gradients:
+      if (!instruction.last)
+        return fmt::format("reduce gradients of stage {} up to {}", instruction.action.stage,
+                           to_string(instruction.action));
+      [[fallthrough]];
     default:
       return fmt::format("{} of stage {}", to_string(instruction.kind), instruction.action.stage);
   }
+}
+
+std::string in_words(const Instruction& instruction) {
+  if (instruction.kind == InstructionKind::compute) return in_words(instruction.action);
+  if (instruction.is_transfer())
+    return fmt::format("{} {}", to_string(instruction.kind), in_words(instruction.action));
+  return to_string(instruction);
 }
 
 }  // namespace penstock::schedule

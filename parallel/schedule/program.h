@@ -45,7 +45,8 @@ struct Buffer {
 struct Instruction {
   InstructionKind kind = InstructionKind::compute;
   // compute: the action. send, receive: the action whose result is carried (F: an activation, I or B: a
-  // gradient). Sums, reductions, gathers: the stage.
+  // gradient). Sums, reductions, gathers: the stage. reduce_gradients, not the last: the action that ended
+  // the window; what accumulates in I where it is an I, in W where it is a W.
   Action action;
   // send, receive, sum_copies, sum_tied: the rank at the other end (the rank itself where both ends are on
   // it).
@@ -70,13 +71,15 @@ struct Instruction {
 
 // "3F7", "send 3F7 to rank 2", "reduce gradients of stage 3".
 std::string to_string(const Instruction& instruction);
+// "F 7 of stage 3", "send F 7 of stage 3", "reduce gradients of stage 3".
+std::string in_words(const Instruction& instruction);
 
 struct LoweringOptions {
   // A paired F and B (DualPipe) run as one indivisible action: both inputs first, both outputs at the end.
   bool fuse_pairs = false;
   // A receive is posted at most that many actions ahead of the one that reads it; a fused pair counts as one.
   int receive_lead = 1;
-  // There are replicas: gradients are reduced, every so many micro-batches (0: once a step).
+  // There are replicas: gradients are reduced, in windows of so many micro-batches (0: once a step).
   bool reduce_gradients = true;
   int reduce_every = 0;
   // The first and the last stage share a weight.

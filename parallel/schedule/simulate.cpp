@@ -44,6 +44,7 @@ class Simulation {
     remaining_.assign(size, 0);
     running_.assign(static_cast<size_t>(schedule_.ranks), -1);
     traffic_.assign(static_cast<size_t>(schedule_.ranks), 0);
+    arrived_.assign(static_cast<size_t>(schedule_.ranks), 0);
     since_.assign(static_cast<size_t>(schedule_.ranks), 0);
     second_of_.assign(size, -1);
     connect();
@@ -155,7 +156,8 @@ class Simulation {
       case InstructionKind::sum_copies:
         return costs_.copies_sum;
       case InstructionKind::reduce_gradients:
-        return Costs::of_block(costs_.gradient_reduction, schedule_.block_of(instruction.action.stage));
+        return Costs::of_block(costs_.gradient_reduction, schedule_.block_of(instruction.action.stage)) *
+               (instruction.last ? 1.0 : 0.5);
       case InstructionKind::sum_tied:
         return costs_.tied_sum;
       case InstructionKind::optimizer_step:
@@ -217,7 +219,7 @@ class Simulation {
       return;
     }
     change_traffic(node, -1);
-    const double arrival = now_ + latency(node);
+    const double arrival = arrive(node, partner);
     spans_[n].end = arrival;
     if (partner >= 0) spans_[static_cast<size_t>(partner)] = spans_[n];
     release(node, false);
@@ -226,6 +228,15 @@ class Simulation {
     } else {
       release(node, true);
     }
+  }
+
+  // A receive stream is in order: what was received is seen after everything received before it.
+  double arrive(int node, int partner) {
+    const double arrival = now_ + latency(node);
+    if (!at(node).is_transfer() || partner < 0) return arrival;
+    const int receive = at(node).kind == InstructionKind::receive ? node : partner;
+    double& latest = arrived_[static_cast<size_t>(ranks_[static_cast<size_t>(receive)])];
+    return latest = std::max(latest, arrival);
   }
 
   void release(int node, bool at_arrival) {
@@ -275,6 +286,8 @@ class Simulation {
   // By rank: the node it computes, and its transfers and collectives under way.
   std::vector<int> running_;
   std::vector<int> traffic_;
+  // By rank: when the latest of what it received was there.
+  std::vector<double> arrived_;
   std::priority_queue<Event> events_;
   double now_ = 0;
 };

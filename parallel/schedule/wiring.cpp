@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 #include <utility>
 
 #include <fmt/format.h>
@@ -19,7 +20,9 @@ struct Users {
 class RankHazards {
  public:
   RankHazards(const Program& program, size_t rank, int first, std::vector<int>& gradients)
-      : first_(first), gradients_(gradients) {
+      : first_(first),
+        reduce_every_(program.options.reduce_gradients ? program.options.reduce_every : 0),
+        gradients_(gradients) {
     for (size_t pool = 0; pool < buffer_pools; ++pool) {
       buffers_[pool].resize(static_cast<size_t>(std::max(0, program.ranks[rank].buffers[pool])));
     }
@@ -38,6 +41,7 @@ class RankHazards {
     switch (instruction.kind) {
       case InstructionKind::compute:
         if (gives_weight_gradient(instruction.action.op)) gradients_[stage(instruction)] = id;
+        if (reduce_every_ > 0) waits[2] = accumulate(id, instruction);
         break;
       case InstructionKind::send:
       case InstructionKind::receive:
@@ -49,6 +53,13 @@ class RankHazards {
         [[fallthrough]];
       }
       default:
+        if (instruction.kind == InstructionKind::reduce_gradients && !instruction.last) {
+          Half& half = halves_[key(instruction, instruction.action.op)];
+          waits[0] = half.action_of(instruction.action.micro_batch);
+          half.reductions.push_back(id);
+          collective_ = id;
+          break;
+        }
         waits[0] =
             instruction.kind == InstructionKind::optimizer_step ? collective_ : gradient(stage(instruction));
         if (instruction.kind == InstructionKind::gather_parameters) waits[1] = optimizer_;
@@ -63,6 +74,41 @@ class RankHazards {
   }
 
  private:
+  // What accumulates in the I, or in the W, of a stage and step: those actions, and the partial reductions.
+  struct Half {
+    std::vector<std::pair<int, int>> actions;  // micro-batch, number
+    std::vector<int> reductions;
+
+    int action_of(int micro_batch) const {
+      const auto found = std::find_if(actions.begin(), actions.end(),
+                                      [&](const auto& each) { return each.first == micro_batch; });
+      return found == actions.end() ? -1 : found->second;
+    }
+  };
+  using HalfKey = std::tuple<int, int, Op>;
+  static HalfKey key(const Instruction& instruction, Op half) {
+    return {instruction.action.stage, instruction.step, half};
+  }
+
+  // The reduction that has to be done before the action opens a window; −1: none. Of two (a full backward)
+  // the later one: reductions are in one queue.
+  int accumulate(int id, const Instruction& instruction) {
+    const auto every = static_cast<size_t>(reduce_every_);
+    int reduction = -1;
+    for (const Op op : {Op::backward_input, Op::backward_weight}) {
+      const bool acts = op == Op::backward_input ? gives_input_gradient(instruction.action.op)
+                                                 : gives_weight_gradient(instruction.action.op);
+      if (!acts) continue;
+      Half& half = halves_[key(instruction, op)];
+      const size_t window = half.actions.size() / every;
+      const bool opens = half.actions.size() % every == 0;
+      half.actions.emplace_back(instruction.action.micro_batch, id);
+      if (opens && window >= 2 && half.reductions.size() > window - 2)
+        reduction = std::max(reduction, half.reductions[window - 2]);
+    }
+    return reduction;
+  }
+
   static size_t stage(const Instruction& instruction) {
     return static_cast<size_t>(instruction.action.stage);
   }
@@ -79,6 +125,8 @@ class RankHazards {
   std::array<std::vector<Users>, buffer_pools> buffers_;
   // The rank's first instruction.
   int first_;
+  int reduce_every_;
+  std::map<HalfKey, Half> halves_;
   // By stage: what touched its gradients last. All ranks share it; what lies before first_ is another rank's.
   std::vector<int>& gradients_;
   int collective_ = -1;

@@ -2,10 +2,8 @@
 #include "trainer/training.h"
 
 #include <cmath>
-#include <filesystem>
 #include <fstream>
 #include <numeric>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,15 +12,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
-#include <unistd.h>
 
 #include "data/bpe_trainer.h"
 #include "data/data_error.h"
 #include "data/file_writer.h"
-#include "data/token_writer.h"
 #include "data/tokenizer_json.h"
 #include "kernels/transport/inproc/inproc_world.h"
 #include "parallel/planner/cut.h"
+#include "tests/trainer/tiny_training.h"
 #include "trainer/backend.h"
 #include "trainer/checkpoint/checkpoint_error.h"
 #include "trainer/checkpoint/checkpoint_reader.h"
@@ -33,117 +30,11 @@
 #include "trainer/memory_report.h"
 #include "trainer/resume.h"
 #include "trainer/step_batches.h"
-#include "trainer/stop_switch.h"
 
 namespace penstock {
 namespace {
 
-namespace fs = std::filesystem;
 using testing::HasSubstr;
-
-struct TrainingTest : testing::Test {
-  fs::path root = fs::temp_directory_path() / fmt::format("penstock-training-{}", getpid());
-
-  TrainingTest() {
-    fs::remove_all(root);
-    fs::create_directories(root);
-    write_tokens("text", 4000);
-    write_tokens("validation", 600);
-  }
-  ~TrainingTest() override { fs::remove_all(root); }
-
-  // A text with something to learn: tokens count up by a step that changes with the document.
-  void write_tokens(const std::string& name, int count, const std::string& tokenizer = "") const {
-    data::TokenWriter writer((root / name).string(), 60, tokenizer);
-    int32_t token = 1;
-    for (int document = 0; count > 0; ++document) {
-      std::vector<int32_t> tokens;
-      for (int at = 0; at < 97 && count > 0; ++at, --count) {
-        tokens.push_back(token);
-        token = (token + 1 + document % 3) % 60;
-      }
-      writer.add(tokens);
-      writer.end_document();
-    }
-    writer.finish();
-  }
-
-  // Trains on as many ranks as the job says, as threads of this process.
-  static ExitCode train(const Job& job, const TrainOptions& options) {
-    ExitCode code = ExitCode::internal_error;
-    const auto ranks = static_cast<int>(job.parallel.pipeline * job.parallel.data);
-    transport::run_inproc(ranks, {}, [&](transport::World& world) {
-      const transport::AbortOnUnwind abort(world);
-      std::optional<StopSwitch> stop;
-      if (world.rank() == 0) {
-        stop.emplace(fs::path(job.run.folder) / job.run.name / "control", std::nullopt);
-      }
-      const ExitCode mine = penstock::train(job, options, world, stop ? &*stop : nullptr);
-      if (world.rank() == 0) code = mine;
-    });
-    return code;
-  }
-
-  Job job(const std::string& name, const std::vector<std::string>& overrides = {}) const {
-    const std::string text = fmt::format(
-        R"(
-[run]
-name = "{}"
-folder = "{}"
-steps = 6
-[model]
-family = "gpt2"
-layers = 2
-hidden_size = 32
-heads = 4
-sequence_length = 16
-vocab_size = 60
-[data]
-train = ["{}"]
-validation = "{}"
-[batch]
-global = 4
-micro = 2
-[learning_rate]
-max = 1e-2
-warmup_steps = 2
-decay_style = "constant"
-[log]
-console = "quiet"
-)",
-        name, (root / "runs").string(), (root / "text").string(), (root / "validation").string());
-    return parse_job(text, "test.toml", overrides);
-  }
-
-  fs::path run(const std::string& name) const { return root / "runs" / name; }
-  checkpoint::Checkpoint open(const std::string& name, int step) const {
-    return checkpoint::Checkpoint::open(
-        (run(name) / "checkpoints" / fmt::format("step-{:08}", step)).string(), checkpoint::Depth::full);
-  }
-
-  std::vector<nlohmann::json> metrics(const std::string& name) const {
-    std::ifstream in(run(name) / "metrics.jsonl");
-    std::vector<nlohmann::json> lines;
-    for (std::string line; std::getline(in, line);) lines.push_back(nlohmann::json::parse(line));
-    return lines;
-  }
-
-  // Every bit of every tensor, and what continues the run, is the same.
-  static void expect_equal(const checkpoint::Checkpoint& a, const checkpoint::Checkpoint& b) {
-    ASSERT_EQ(a.manifest().tensors.size(), b.manifest().tensors.size());
-    ASSERT_GT(a.manifest().tensors.size(), 50u);
-    for (const checkpoint::GlobalTensor& tensor : a.manifest().tensors) {
-      const auto elements = static_cast<size_t>(tensor.shape.elements());
-      std::vector<uint32_t> left(elements);
-      std::vector<uint32_t> right(elements);
-      a.read(tensor.name, tensor.dtype, 0, tensor.shape.elements(), left.data());
-      b.read(tensor.name, tensor.dtype, 0, tensor.shape.elements(), right.data());
-      EXPECT_EQ(left, right) << tensor.name;
-    }
-    EXPECT_EQ(a.manifest().state, b.manifest().state);
-    EXPECT_EQ(a.manifest().samples, b.manifest().samples);
-  }
-};
 
 TEST_F(TrainingTest, TwoRunsAreBitwiseEqualAndLearn) {
   ASSERT_EQ(train(job("one"), {}), ExitCode::finished);
@@ -332,6 +223,46 @@ TEST_F(TrainingTest, ReplicasGiveTheSameBitsForEveryPipeline) {
   ASSERT_EQ(train(job("deep", {"batch.global=8", "parallel.data=2", "parallel.pipeline=2"}), {}),
             ExitCode::finished);
   expect_equal(open("flat", 6), open("deep", 6));
+}
+
+// Every way to sum replicas, through whole jobs: the same bits for every pipeline, and other bits than the
+// default.
+TEST_F(TrainingTest, EveryWayToSumReplicasGivesTheSameBitsForEveryPipeline) {
+  const std::vector<std::vector<std::string>> ways{
+      {"parallel.reduce_every=2"},
+      {"precision.gradient_reduce=bf16"},
+      {"precision.gradient_reduce=bf16", "parallel.gradient_sum=library"},
+      {"precision.gradient_reduce=bf16", "parallel.reduce_every=1"},
+      {"parallel.gradient_sum=library"},
+      {"parallel.gradient_sum=library", "parallel.reduce_every=3"}};
+  const auto norms_of = [&](const std::string& name) {
+    std::vector<double> norms;
+    for (const nlohmann::json& line : metrics(name)) norms.push_back(line["grad_norm"]);
+    return norms;
+  };
+  for (const char* replicas : {"parallel.data=2", "parallel.data=3"}) {
+    const std::vector<std::string> all{replicas, "batch.global=12", "batch.micro=1", "run.steps=3"};
+    const std::string plain = fmt::format("plain+{}", replicas);
+    ASSERT_EQ(train(job(plain, all), {}), ExitCode::finished);
+    for (const std::vector<std::string>& way : ways) {
+      const std::string name = fmt::format("{}+{}", replicas, fmt::join(way, "+"));
+      SCOPED_TRACE(name);
+      std::vector<std::string> settings = all;
+      settings.insert(settings.end(), way.begin(), way.end());
+      ASSERT_EQ(train(job(name, settings), {}), ExitCode::finished);
+      // Buckets smaller than a matrix, and a multiple of nothing.
+      settings.insert(settings.end(),
+                      {"parallel.pipeline=2", "parallel.schedule=zb-h1", "parallel.bucket_mib=0.00123"});
+      ASSERT_EQ(train(job(name + "+deep", settings), {}), ExitCode::finished);
+      expect_equal(open(name, 3), open(name + "+deep", 3));
+      const std::vector<double> norms = norms_of(name);
+      const std::vector<double> wanted = norms_of(plain);
+      EXPECT_NEAR(norms[0], wanted[0], 0.01 * wanted[0]);
+      // Ranks of one process add in rank order: the library's sums are the ordered ones.
+      const bool the_same = way == std::vector<std::string>{"parallel.gradient_sum=library"};
+      EXPECT_EQ(norms == wanted, the_same);
+    }
+  }
 }
 
 TEST_F(TrainingTest, AnyTopologyGoesOnAsAnyOther) {

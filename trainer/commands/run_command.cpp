@@ -12,6 +12,7 @@
 #include "kernels/transport/launch.h"
 #include "parallel/planner/cut.h"
 #include "parallel/planner/profile.h"
+#include "parallel/runtime/disturbance.h"
 #include "parallel/schedule/schedule.h"
 #include "trainer/checkpoint/checkpoint_error.h"
 #include "trainer/commands/run_ranks.h"
@@ -43,6 +44,8 @@ int run_command(const std::function<int()>& work) {
   } catch (const transport::LaunchError& error) {
     return report(ExitCode::usage, error.what());
   } catch (const schedule::ScheduleError& error) {
+    return report(ExitCode::usage, error.what());
+  } catch (const runtime::DisturbanceError& error) {
     return report(ExitCode::usage, error.what());
   } catch (const planner::PartitionError& error) {
     return report(ExitCode::usage, error.what());

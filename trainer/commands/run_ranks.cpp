@@ -39,7 +39,7 @@ int run_ranks(const JobArguments& arguments, const std::string& command,
 }
 
 bool launched_as_follower() {
-  for (const char* name : {"PMIX_RANK", "OMPI_COMM_WORLD_RANK"}) {
+  for (const char* name : {"PMIX_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID"}) {
     const char* rank = std::getenv(name);
     if (rank != nullptr) return std::string_view(rank) != "0";
   }

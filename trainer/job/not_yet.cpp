@@ -37,7 +37,6 @@ constexpr NotYet kNotYet[] = {
     {"parallel.device", kCpuOnly, [](const Job& job) { return job.parallel.device == DeviceChoice::cuda; }},
     {"parallel.share_devices", kCpuOnly},
     {"parallel.sharded_optimizer", "every replica holds the whole optimizer"},
-    {"parallel.reduce_every", "replicas reduce once a step"},
     {"comm.transport", kMpiOnly,
      [](const Job& job) {
        return job.comm.transport == TransportChoice::nccl || job.comm.transport == TransportChoice::tcp;
@@ -58,7 +57,7 @@ constexpr NotYet kNotYet[] = {
     {"numerics.replica_check_every_steps", "replicas are not compared"},
     {"bubble_budget", "bubbles are not budgeted"},
     {"log.prometheus", "metrics go to metrics.jsonl and tensorboard/"},
-    {"trace", "no traces are written"},
+    {"trace.on_alarm", "bubbles are not budgeted"},
     {"watchdog", "there is no watchdog"},
     {"cuda", kCpuOnly},
 };

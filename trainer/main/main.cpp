@@ -5,6 +5,9 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include "trainer/commands/checkpoint_diff.h"
+#include "trainer/commands/checkpoint_list.h"
+#include "trainer/commands/checkpoint_verify.h"
 #include "trainer/commands/data_inspect.h"
 #include "trainer/commands/data_prepare.h"
 #include "trainer/commands/eval.h"
@@ -12,6 +15,7 @@
 #include "trainer/commands/job.h"
 #include "trainer/commands/plan.h"
 #include "trainer/commands/profile.h"
+#include "trainer/commands/replay.h"
 #include "trainer/commands/run_command.h"
 #include "trainer/commands/tokenizer_train.h"
 #include "trainer/commands/train.h"
@@ -29,12 +33,14 @@ int main(int argc, char** argv) {
       "  penstock train configs/quickstart.toml\n"
       "  penstock generate configs/quickstart.toml --prompt \"In the beginning\"\n"
       "  penstock plan --schedule 1f1b --pipeline 4 --micro-batches 8\n"
+      "  penstock checkpoint diff runs/one runs/pipeline\n"
       "`penstock COMMAND --help` tells more.");
   add_train(app, exit_code, std::vector<std::string>(argv, argv + argc));
   add_eval(app, exit_code);
   add_generate(app, exit_code);
   add_plan(app, exit_code);
   add_profile(app, exit_code);
+  add_replay(app, exit_code);
   CLI::App* data = app.add_subcommand("data", "Prepare and inspect token files");
   data->require_subcommand(1);
   data->footer("`penstock data COMMAND --help` tells more.");
@@ -44,6 +50,12 @@ int main(int argc, char** argv) {
   tokenizer->require_subcommand(1);
   tokenizer->footer("`penstock tokenizer COMMAND --help` tells more.");
   add_tokenizer_train(*tokenizer, exit_code);
+  CLI::App* checkpoint = app.add_subcommand("checkpoint", "List, verify and compare checkpoints");
+  checkpoint->require_subcommand(1);
+  checkpoint->footer("`penstock checkpoint COMMAND --help` tells more.");
+  add_checkpoint_list(*checkpoint, exit_code);
+  add_checkpoint_verify(*checkpoint, exit_code);
+  add_checkpoint_diff(*checkpoint, exit_code);
   add_job(app, exit_code);
   try {
     app.parse(argc, argv);

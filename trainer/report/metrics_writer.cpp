@@ -23,8 +23,25 @@ void MetricsWriter::write(const StepMetrics& metrics) {
       fmt::format_to(out, R"(, "{}": null)", scalar.name);
     }
   }
+  if (!metrics.ranks.empty()) write_ranks(metrics);
   fmt::format_to(out, "}}\n");
   file_.append(std::string_view(line_.data(), line_.size()));
+}
+
+void MetricsWriter::write_ranks(const StepMetrics& metrics) {
+  const auto out = std::back_inserter(line_);
+  fmt::format_to(out, R"(, "ranks": [)");
+  bool first = true;
+  for (const RankMetrics& rank : metrics.ranks) {
+    fmt::format_to(out, R"({}{{"rank": {}, "replica": {})", first ? "" : ", ", rank.rank, rank.replica);
+    first = false;
+    for (size_t at = 0; at < rank.count; ++at) {
+      // Microseconds are fine enough, and there are many of these.
+      fmt::format_to(out, R"(, "{}": {:.3f})", rank.values[at].name, rank.values[at].value);
+    }
+    fmt::format_to(out, "}}");
+  }
+  fmt::format_to(out, "]");
 }
 
 }  // namespace penstock::report

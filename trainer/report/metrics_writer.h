@@ -21,6 +21,8 @@ class MetricsWriter {
   void write(const StepMetrics& metrics);
 
  private:
+  void write_ranks(const StepMetrics& metrics);
+
   AppendFile file_;
   int64_t attempt_;
   fmt::memory_buffer line_;

@@ -68,6 +68,13 @@ void StepConsole::build_line(const StepMetrics& metrics) {
   }
   if (metrics.matmul_share)
     fmt::format_to(std::back_inserter(line_), " | matmul {:.0f} %", 100 * *metrics.matmul_share);
+  if (metrics.bubble_ratio && metrics.ranks.size() > 1) {
+    fmt::format_to(std::back_inserter(line_), " | bubble {:.1f} %", 100 * *metrics.bubble_ratio);
+    if (metrics.slowest_stage && metrics.stage_imbalance) {
+      fmt::format_to(std::back_inserter(line_), ", stage {:.0f} slowest (+{:.1f} %)", *metrics.slowest_stage,
+                     100 * *metrics.stage_imbalance);
+    }
+  }
   if (metrics.memory_peak_bytes) {
     fmt::format_to(std::back_inserter(line_), " | ");
     append_memory(*metrics.memory_peak_bytes, line_);

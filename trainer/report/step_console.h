@@ -27,9 +27,10 @@ struct ConsoleOptions {
   };
 };
 
-/// The console's line a step: step/total, loss, gradient norm, learning rate, tokens/s, matmul share, memory,
-/// time left. What cannot be written (a closed terminal, a full disk) is not an error: it must never stop the
-/// work it reports. Allocates nothing once a line has been written.
+/// The console's line a step: step/total, loss, gradient norm, learning rate, tokens/s, matmul share, with
+/// several ranks the bubble and the slowest stage, memory, time left. What cannot be written (a closed
+/// terminal, a full disk) is not an error: it must never stop the work it reports. Allocates nothing once a
+/// line has been written.
 class StepConsole {
  public:
   explicit StepConsole(ConsoleOptions options);

@@ -1,10 +1,31 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 namespace penstock::report {
+
+/// What one rank did in a step: milliseconds by cause, and who was behind its waits. Written as an object of
+/// `ranks`.
+struct RankMetrics {
+  int rank = 0;  ///< in its pipeline
+  int replica = 0;
+  struct Value {
+    const char* name = "";
+    double value = 0;
+  };
+  /// The first `count` count.
+  std::array<Value, 24> values{};
+  size_t count = 0;
+
+  /// Zeros are left out: they are the rule.
+  void add(const char* name, double value) {
+    if (value != 0 && count < values.size()) values[count++] = {name, value};
+  }
+};
 
 /// The numbers of one optimizer step. What is not known stays absent and is not reported. The names in the
 /// reports are those of scalars().
@@ -28,6 +49,7 @@ struct StepMetrics {
   std::optional<double> drain_ms;
   std::optional<double> micro_batch_latency_ms;
   std::optional<double> predicted_step_ms;
+  std::vector<RankMetrics> ranks;  ///< by replica and pipeline rank; empty: not known
 
   struct Scalar {
     const char* name;

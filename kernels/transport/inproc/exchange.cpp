@@ -21,21 +21,24 @@ using SteadyClock = std::chrono::steady_clock;
 
 /// A message of the group on its way.
 struct Pending {
-  enum class State { waiting, held, done };
+  /// held: on its link, on a real clock. off: the link is free, and the message not yet there.
+  enum class State { waiting, held, off, done };
 
   const Transfer* transfer = nullptr;
   State state = State::waiting;
   Post post;              ///< sends
   Post* sent = nullptr;   ///< sends: the post offered; empty where the receiver owns it
   Post* taken = nullptr;  ///< receives: what is being received
-  double ended = 0;
-  SteadyClock::time_point release;  ///< receives held back on a real clock
+  double off = 0;         ///< its link is free; the sender goes on
+  double arrived = 0;
+  double latency = 0;               ///< receives on a real clock
+  SteadyClock::time_point release;  ///< receives on a real clock: when the state may change
 };
 
 class Exchange {
  public:
   Exchange(Fabric& fabric, Hub& hub, const Identity& who, const TransferGroup& group, cpu::CpuStream& stream)
-      : fabric_(fabric), hub_(hub), who_(who), stream_(stream), begun_(stream.task_seconds()) {
+      : fabric_(fabric), hub_(hub), who_(who), stream_(stream), begun_(stream.message_seconds()) {
     const size_t size = group.all().size();
     if (size > few_.size()) many_ = std::make_unique<Pending[]>(size);
     messages_ = {size > few_.size() ? many_.get() : few_.data(), size};
@@ -71,7 +74,7 @@ class Exchange {
         if (message.state == Pending::State::done) continue;
         moved = (message.transfer->sends ? advance_send(message) : advance_receive(message)) || moved;
         all_done = all_done && message.state == Pending::State::done;
-        held = held || message.state == Pending::State::held;
+        held = held || message.state == Pending::State::held || message.state == Pending::State::off;
       }
       if (all_done) break;
       if (moved) continue;
@@ -83,7 +86,7 @@ class Exchange {
         own().wait_for_change(changes);
       }
     }
-    for (const Pending& message : messages_) stream_.advance_to(message.ended);
+    for (const Pending& message : messages_) stream_.advance_messages(message.off, message.arrived);
   }
 
  private:
@@ -113,7 +116,7 @@ class Exchange {
     if (!message.post.done.load()) return false;
     message.sent = nullptr;
     if (message.post.refused) give_up();
-    message.ended = message.post.ended;
+    message.off = message.arrived = message.post.off;
     message.state = Pending::State::done;
     return true;
   }
@@ -121,7 +124,13 @@ class Exchange {
   bool advance_receive(Pending& message) {
     if (message.state == Pending::State::waiting) return take(message);
     if (SteadyClock::now() < message.release) return false;
-    finish(message);
+    if (message.state == Pending::State::off) {
+      message.state = Pending::State::done;
+      return true;
+    }
+    free_link(message);
+    message.release += duration(message.latency);
+    message.state = Pending::State::off;
     return true;
   }
 
@@ -130,26 +139,34 @@ class Exchange {
     double start = begun_;
     for (const Pending& earlier : messages_.first(static_cast<size_t>(&message - messages_.data()))) {
       if (earlier.transfer->sends || earlier.transfer->peer != transfer.peer) continue;
-      if (earlier.state != Pending::State::done) return false;  // the link is still busy with it
-      start = std::max(start, earlier.ended);
+      // The link is still busy with it.
+      if (earlier.state == Pending::State::waiting || earlier.state == Pending::State::held) return false;
+      start = std::max(start, earlier.off);
     }
     Post* const post = own().take(transfer.peer, transfer.sequence);
     if (post == nullptr) return false;
     message.taken = post;
     if (post->bytes != transfer.bytes) refuse(*post, transfer);
     if (transfer.bytes > 0) std::memcpy(transfer.data, post->data, transfer.bytes);
-    const double seconds =
-        fabric_.links().seconds(who_.world_rank(transfer.peer), who_.world_rank(who_.rank), transfer.bytes);
+    const int source = who_.world_rank(transfer.peer);
+    const Link link = fabric_.link(source, who_.world_rank(who_.rank), transfer.sequence);
+    const double occupied = static_cast<double>(transfer.bytes) / link.bytes_per_second;
     if (stream_.on_virtual_clock()) {
-      message.ended = std::max(start, post->ready) + seconds;
-    } else if (seconds > 0) {
-      message.release = SteadyClock::now() + std::chrono::duration_cast<SteadyClock::duration>(
-                                                 std::chrono::duration<double>(seconds));
+      message.off = std::max(start, post->ready) + occupied;
+      message.arrived = message.off + link.latency_seconds;
+    } else if (occupied + link.latency_seconds > 0) {
+      message.release = SteadyClock::now() + duration(occupied);
+      message.latency = link.latency_seconds;
       message.state = Pending::State::held;
       return true;
     }
-    finish(message);
+    free_link(message);
+    message.state = Pending::State::done;
     return true;
+  }
+
+  static SteadyClock::duration duration(double seconds) {
+    return std::chrono::duration_cast<SteadyClock::duration>(std::chrono::duration<double>(seconds));
   }
 
   [[noreturn]] void refuse(Post& post, const Transfer& transfer) {
@@ -162,10 +179,9 @@ class Exchange {
     throw DeviceError(text);
   }
 
-  void finish(Pending& message) {
-    message.taken->ended = message.ended;
+  void free_link(Pending& message) {
+    message.taken->off = message.off;
     hand_back(*std::exchange(message.taken, nullptr));
-    message.state = Pending::State::done;
   }
 
   void hand_back(Post& post) {

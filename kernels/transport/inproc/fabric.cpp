@@ -18,6 +18,7 @@ Fabric::Fabric(int ranks, const InprocOptions& options)
     : ranks_(ranks),
       buffered_(options.buffered),
       links_(options.links),
+      delay_(options.delay),
       interruption_(std::make_shared<Interruption>([this] { wake_all(); })),
       giving_(static_cast<size_t>(ranks)) {
   if (ranks < 1) throw UsageError(fmt::format("an inproc world of {} ranks; at least 1 is needed", ranks));
@@ -27,18 +28,22 @@ Fabric::Fabric(int ranks, const InprocOptions& options)
 }
 
 std::vector<std::string> Fabric::share(int rank, std::string_view bytes) {
-  std::unique_lock lock(mutex_);
-  const uint64_t round = round_;
-  giving_[static_cast<size_t>(rank)] = bytes;
-  if (++given_ == ranks_ && !interruption_->stopped()) {
-    result_ = std::make_shared<const std::vector<std::string>>(
-        std::exchange(giving_, std::vector<std::string>(static_cast<size_t>(ranks_))));
-    given_ = 0;
-    ++round_;
-    shared_.notify_all();
+  uint64_t round = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    round = round_.load();
+    giving_[static_cast<size_t>(rank)] = bytes;
+    if (++given_ == ranks_ && !interruption_->stopped()) {
+      result_ = std::make_shared<const std::vector<std::string>>(
+          std::exchange(giving_, std::vector<std::string>(static_cast<size_t>(ranks_))));
+      given_ = 0;
+      round_.fetch_add(1);
+      shared_.notify_all();
+    }
   }
-  shared_.wait(lock, [&] { return round_ != round || interruption_->stopped(); });
-  if (round_ == round) {
+  shared_.wait([&] { return round_.load() != round || interruption_->stopped(); });
+  const std::lock_guard lock(mutex_);
+  if (round_.load() == round) {
     throw DeviceError(
         fmt::format("world rank {}: the ranks cannot agree any more: {}", rank, interruption_->reason()));
   }

@@ -1,14 +1,15 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "kernels/cpu/wait_point.h"
 #include "kernels/transport/inproc/inproc_world.h"
 #include "kernels/transport/inproc/mailbox.h"
 #include "kernels/transport/inproc/meeting.h"
@@ -33,6 +34,12 @@ class Fabric {
 
   bool buffered() const { return buffered_; }
   const LinkModel& links() const { return links_; }
+  /// Of the `message`-th message between the two.
+  Link link(int source, int destination, uint32_t message) const {
+    Link link = links_.between(source, destination);
+    if (delay_) link.latency_seconds += delay_(source, destination, message);
+    return link;
+  }
   const std::shared_ptr<Interruption>& interruption() const { return interruption_; }
 
   /// Every rank's bytes, once every rank has given them. DeviceError if the world is stopped meanwhile.
@@ -51,14 +58,15 @@ class Fabric {
   const int ranks_;
   const bool buffered_;
   const LinkModel links_;
+  const std::function<double(int, int, uint32_t)> delay_;
   std::atomic<ClockKind> clock_{ClockKind::unknown};
   std::shared_ptr<Interruption> interruption_;
 
   std::mutex mutex_;
   std::vector<std::unique_ptr<Hub>> hubs_;
-  std::condition_variable shared_;
+  cpu::WaitPoint shared_;
   int given_ = 0;
-  uint64_t round_ = 0;
+  std::atomic<uint64_t> round_{0};
   std::vector<std::string> giving_;
   std::shared_ptr<const std::vector<std::string>> result_;
 };

@@ -5,6 +5,7 @@
 #include <thread>
 #include <utility>
 
+#include "kernels/cpu/fibers.h"
 #include "kernels/transport/inproc/inproc_communicator.h"
 
 namespace penstock::transport {
@@ -65,10 +66,16 @@ void run_inproc(int ranks, const InprocOptions& options, const std::function<voi
     }
   };
   std::vector<std::unique_ptr<World>> worlds = make_inproc_worlds(ranks, options);
-  std::vector<std::thread> threads;
-  threads.reserve(worlds.size());
-  for (const std::unique_ptr<World>& world : worlds) threads.emplace_back(run, std::ref(*world));
-  for (std::thread& thread : threads) thread.join();
+  if (options.one_thread && cpu::Fibers::supported()) {
+    std::vector<std::function<void()>> bodies;
+    for (const std::unique_ptr<World>& world : worlds) bodies.emplace_back([&] { run(*world); });
+    cpu::Fibers::run(bodies);
+  } else {
+    std::vector<std::thread> threads;
+    threads.reserve(worlds.size());
+    for (const std::unique_ptr<World>& world : worlds) threads.emplace_back(run, std::ref(*world));
+    for (std::thread& thread : threads) thread.join();
+  }
   if (first) std::rethrow_exception(first);
 }
 

@@ -18,10 +18,6 @@ void LinkModel::set(int source, int destination, const Link& link) {
   links_[static_cast<size_t>(source) * static_cast<size_t>(ranks_) + static_cast<size_t>(destination)] = link;
 }
 
-double LinkModel::seconds(int source, int destination, size_t bytes) const {
-  return free() ? 0 : link(source, destination).seconds(static_cast<double>(bytes));
-}
-
 double LinkModel::collective_seconds(CollectiveKind kind, const std::vector<int>& members,
                                      size_t bytes) const {
   if (free() || members.size() < 2) return 0;

@@ -8,17 +8,16 @@
 
 namespace penstock::transport {
 
-/// What a message pays on its way: latency + bytes / bandwidth.
+/// What a message pays on its way: it occupies the link for bytes / bandwidth, and is there `latency` later.
 struct Link {
   double latency_seconds = 0;
   double bytes_per_second = std::numeric_limits<double>::infinity();
 
-  double seconds(double bytes) const { return latency_seconds + bytes / bytes_per_second; }
   bool operator==(const Link&) const = default;
 };
 
-/// The link of every ordered pair of world ranks. On a virtual clock the streams' time moves by it, exactly;
-/// on a real clock a message is held back by it, both streams waiting.
+/// The link of every ordered pair of world ranks. On a virtual clock times move by it, exactly. On a real
+/// clock the sender's stream waits while the link is occupied, and the receiver's until the message is there.
 class LinkModel {
  public:
   /// All links free.
@@ -29,7 +28,7 @@ class LinkModel {
   void set(int source, int destination, const Link& link);
   bool free() const { return links_.empty(); }
   int ranks() const { return ranks_; }
-  double seconds(int source, int destination, size_t bytes) const;
+  Link between(int source, int destination) const { return free() ? Link{} : link(source, destination); }
   /// Duration of a collective of `bytes` (all_reduce, broadcast: the tensor's; reduce_scatter, all_gather:
   /// all blocks') once all `members` are there, by their slowest ring edge. With n ranks, a the edge's
   /// latency and b its seconds for the bytes: all_reduce 2(n−1)(a + b/n), reduce_scatter and all_gather

@@ -22,7 +22,7 @@ struct Post {
   std::vector<std::byte> buffer;
 
   // Written by the receiver; `done` last, after which the sender may destroy the post.
-  double ended = 0;
+  double off = 0;        ///< the receiver's time when the link was free again
   bool refused = false;  ///< its size was wrong; the world has been stopped with the reason
   std::atomic<bool> done{false};
 

@@ -1,4 +1,3 @@
-#include "kernels/cpu/attention.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -7,6 +6,7 @@
 #include "kernels/device/error.h"
 #include "kernels/reference/attention.h"
 #include "tests/kernels/math/operation.h"
+#include "tests/kernels/math/under_test.h"
 
 namespace penstock::testing {
 namespace {
@@ -14,7 +14,7 @@ namespace {
 using math::Attention;
 using math::AttentionShape;
 
-constexpr Implementations<Attention> attentions{reference::make_attention, cpu::make_attention};
+constexpr Implementations<Attention> attentions{reference::make_attention, under_test::make_attention};
 
 struct AttentionCase {
   AttentionShape shape;
@@ -121,7 +121,7 @@ TEST(AttentionArguments, NameWhatIsWrong) {
   const auto stream = device->create_stream("compute", StreamUse::compute);
   std::vector<float> memory(1 << 16);
   const auto tensor = [&](Shape shape) { return Tensor(memory.data(), DType::fp32, shape); };
-  for (const auto& attention : {reference::make_attention(*device), cpu::make_attention(*device)}) {
+  for (const auto& attention : {reference::make_attention(*device), under_test::make_attention(*device)}) {
     EXPECT_FALSE(attention->supports({1, 4, 3, 2, 8, DType::fp32}));
     EXPECT_FALSE(attention->supports({1, 4, 2, 2, 0, DType::fp32}));
     EXPECT_FALSE(attention->supports({1, 4, 2, 2, 8, DType::fp16}));
@@ -139,7 +139,7 @@ TEST(AttentionArguments, NameWhatIsWrong) {
                                 tensor({2, 1, 4}), tensor({4, 8}), workspace),
                  UsageError);
   }
-  const auto plan = cpu::make_attention(*device)->plan({1, 4, 2, 1, 2, DType::fp32});
+  const auto plan = under_test::make_attention(*device)->plan({1, 4, 2, 1, 2, DType::fp32});
   EXPECT_THROW(plan->forward(*stream, tensor({4, 8}), {}, tensor({4, 4}), tensor({1, 2, 4}), {}), UsageError);
 }
 

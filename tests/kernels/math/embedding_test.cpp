@@ -3,16 +3,16 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "kernels/cpu/embedding.h"
 #include "kernels/reference/embedding.h"
 #include "tests/kernels/math/operation.h"
+#include "tests/kernels/math/under_test.h"
 
 namespace penstock::testing {
 namespace {
 
 using math::Embedding;
 
-constexpr Implementations<Embedding> embedding{reference::make_embedding, cpu::make_embedding};
+constexpr Implementations<Embedding> embedding{reference::make_embedding, under_test::make_embedding};
 
 struct Case {
   int64_t tokens;

@@ -1,4 +1,3 @@
-#include "kernels/cpu/norm.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -7,13 +6,14 @@
 #include "kernels/device/error.h"
 #include "kernels/reference/norm.h"
 #include "tests/kernels/math/operation.h"
+#include "tests/kernels/math/under_test.h"
 
 namespace penstock::testing {
 namespace {
 
 using math::Norm;
 
-constexpr Implementations<Norm> norms{reference::make_norm, cpu::make_norm};
+constexpr Implementations<Norm> norms{reference::make_norm, under_test::make_norm};
 constexpr float epsilon = 1e-5F;
 
 struct NormCase {
@@ -151,7 +151,7 @@ TEST(NormArguments, NameWhatIsWrong) {
   const auto stream = device->create_stream("compute", StreamUse::compute);
   std::vector<float> memory(64);
   const auto tensor = [&](Shape shape) { return Tensor(memory.data(), DType::fp32, shape); };
-  for (const auto& norm : {reference::make_norm(*device), cpu::make_norm(*device)}) {
+  for (const auto& norm : {reference::make_norm(*device), under_test::make_norm(*device)}) {
     try {
       norm->layer_norm_forward(*stream, tensor({2, 4}), tensor({5}), tensor({4}), epsilon, tensor({2, 4}),
                                tensor({2}), tensor({2}));
@@ -166,9 +166,9 @@ TEST(NormArguments, NameWhatIsWrong) {
                                          tensor({2, 9}), tensor({2, 3})),
                  UsageError);
   }
-  EXPECT_FALSE(cpu::make_norm(*device)->supports(DType::fp64, 4));
-  EXPECT_FALSE(cpu::make_norm(*device)->supports(DType::fp32, 0));
-  EXPECT_TRUE(cpu::make_norm(*device)->supports(DType::bf16, 1));
+  EXPECT_FALSE(under_test::make_norm(*device)->supports(DType::fp64, 4));
+  EXPECT_FALSE(under_test::make_norm(*device)->supports(DType::fp32, 0));
+  EXPECT_TRUE(under_test::make_norm(*device)->supports(DType::bf16, 1));
 }
 
 }  // namespace

@@ -10,18 +10,16 @@
 
 #include "kernels/cpu/device.h"
 #include "kernels/reference/element.h"
+#include "tests/kernels/math/under_test.h"
 
 namespace penstock::testing {
 namespace {
 
 /// Where arguments lie: multiples of the arenas' alignment for any type, and odd places.
 constexpr std::array<size_t, 4> shifts = {0, 256, 1, 771};
-constexpr int most_threads = 4;
 
 struct Lane {
-  explicit Lane(int threads) {
-    DeviceOptions options;
-    options.threads = threads;
+  explicit Lane(const DeviceOptions& options) {
     device = cpu::make_cpu_device(options);
     stream = device->create_stream("compute", StreamUse::compute);
   }
@@ -146,7 +144,7 @@ void Operation::check_inputs(Call& call) const {
 }
 
 std::vector<double> Operation::result_of(const Run& run, int argument) const {
-  const Lane lane(1);
+  const Lane lane(DeviceOptions{});
   Call call(*lane.stream, 0);
   fill(call);
   run(*lane.device, call);
@@ -166,11 +164,11 @@ void Operation::compare(const Argument& argument, const std::vector<double>& exp
                                      << worst << ": " << found[worst] << ", expected " << expected[worst];
 }
 
-void Operation::check_runs(const Run& reference, const Run& cpu) const {
+void Operation::check_runs(const Run& reference, const Run& tested) const {
   SCOPED_TRACE(fmt::format("{} (PENSTOCK_TEST_SEED={})", name_, test_seed()));
   std::vector<std::vector<double>> expected;
   {
-    const Lane lane(1);
+    const Lane lane(DeviceOptions{});
     Call call(*lane.stream, 0);
     fill(call);
     reference(*lane.device, call);
@@ -180,13 +178,14 @@ void Operation::check_runs(const Run& reference, const Run& cpu) const {
       expected.push_back(call.buffer(static_cast<int>(i)).read());
   }
   std::vector<std::vector<uint8_t>> bits;
-  for (int threads = 1; threads <= most_threads; ++threads) {
-    const Lane lane(threads);
+  for (int variant = 0; variant < under_test::variants; ++variant) {
+    const Lane lane(under_test::choose_variant(variant));
     for (const size_t shift : shifts) {
-      SCOPED_TRACE(fmt::format("{} threads, shifted by {} elements", threads, shift));
+      SCOPED_TRACE(
+          fmt::format("{}, shifted by {} elements", under_test::name_of_variant(variant), shift));
       Call call(*lane.stream, shift);
       fill(call);
-      cpu(*lane.device, call);
+      tested(*lane.device, call);
       call.check_guards();
       check_inputs(call);
       const bool first = bits.empty();
@@ -197,7 +196,7 @@ void Operation::check_runs(const Run& reference, const Run& cpu) const {
           if (arguments_[i].role != Role::input) compare(arguments_[i], expected[i], buffer.read());
         } else {
           EXPECT_TRUE(buffer.bytes() == bits[i])
-              << arguments_[i].name << " has other bits than with 1 thread and no shift";
+              << arguments_[i].name << " has other bits than in the first variant without a shift";
         }
       }
       if (::testing::Test::HasFailure()) return;

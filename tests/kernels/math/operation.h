@@ -13,14 +13,14 @@
 #include "kernels/device/tensor.h"
 #include "tests/kernels/math/guarded_buffer.h"
 
-/// The harness of every math operation: one body, the reference and the CPU implementation.
+/// The harness of every math operation: one body, the reference and the implementation under test.
 namespace penstock::testing {
 
-/// The two implementations of a family.
+/// The two implementations of a family: what is tested against what.
 template <class Family>
 struct Implementations {
   std::unique_ptr<Family> (*reference)(Device&);
-  std::unique_ptr<Family> (*cpu)(Device&);
+  std::unique_ptr<Family> (*tested)(Device&);
 };
 
 /// Largest ‖a−b‖/‖b‖ between an implementation and the reference, by the type the operation works in: its
@@ -52,9 +52,9 @@ class Call {
   std::vector<std::unique_ptr<GuardedBuffer>> scratch_;
 };
 
-/// One operation with its arguments. check() runs it on the reference and on the CPU and demands:
+/// One operation with its arguments. check() runs it on the reference and on what is tested and demands:
 /// - every output within the tolerance, none left poisoned, inputs and guard bytes untouched;
-/// - the same bits for 1, 2, 3 and 4 threads and wherever in memory the arguments lie.
+/// - the same bits in every variant (under_test.h) and wherever in memory the arguments lie.
 class Operation {
  public:
   /// `dtype`: the type the operation works in, which sets the tolerance.
@@ -79,7 +79,7 @@ class Operation {
   template <class Family, class Body>
   void check(const Implementations<Family>& family, const Body& body) {
     check_runs([&](Device& device, Call& call) { run(*family.reference(device), body, call); },
-               [&](Device& device, Call& call) { run(*family.cpu(device), body, call); });
+               [&](Device& device, Call& call) { run(*family.tested(device), body, call); });
   }
   /// One run on the reference alone; the output's values.
   template <class Family, class Body>
@@ -107,7 +107,7 @@ class Operation {
   }
   int add(Argument argument);
   void fill(Call& call) const;
-  void check_runs(const Run& reference, const Run& cpu) const;
+  void check_runs(const Run& reference, const Run& tested) const;
   std::vector<double> result_of(const Run& run, int argument) const;
   void check_inputs(Call& call) const;
   void compare(const Argument& argument, const std::vector<double>& expected,

@@ -5,16 +5,16 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "kernels/cpu/optimizer.h"
 #include "kernels/reference/optimizer.h"
 #include "tests/kernels/math/operation.h"
+#include "tests/kernels/math/under_test.h"
 
 namespace penstock::testing {
 namespace {
 
 using math::Optimizer;
 
-constexpr Implementations<Optimizer> optimizer{reference::make_optimizer, cpu::make_optimizer};
+constexpr Implementations<Optimizer> optimizer{reference::make_optimizer, under_test::make_optimizer};
 
 void check_adamw(int64_t count, bool with_copy, int32_t apply) {
   const math::StepScalars scalars{.step = 3,

@@ -1,4 +1,3 @@
-#include "kernels/cpu/pointwise.h"
 
 #include <array>
 #include <bit>
@@ -14,6 +13,7 @@
 #include "kernels/math/philox.h"
 #include "kernels/reference/pointwise.h"
 #include "tests/kernels/math/operation.h"
+#include "tests/kernels/math/under_test.h"
 
 namespace penstock::testing {
 namespace {
@@ -22,7 +22,7 @@ using math::DropoutSite;
 using math::Pointwise;
 using math::StepScalars;
 
-constexpr Implementations<Pointwise> pointwise{reference::make_pointwise, cpu::make_pointwise};
+constexpr Implementations<Pointwise> pointwise{reference::make_pointwise, under_test::make_pointwise};
 
 struct PointwiseCase {
   DType dtype;
@@ -126,7 +126,7 @@ TEST(Pointwise, ConvertsAndRoundsToNearestEven) {
                                  std::bit_cast<float>(0x3f808001U), std::bit_cast<float>(0x7f7fffffU),
                                  std::bit_cast<float>(0x7f800001U)};
   std::array<bfloat16, 5> rounded{};
-  cpu::make_pointwise(*device)->convert(*stream, Tensor(values.data(), DType::fp32, {5}),
+  under_test::make_pointwise(*device)->convert(*stream, Tensor(values.data(), DType::fp32, {5}),
                                         Tensor(rounded.data(), DType::bf16, {5}));
   stream->synchronize();
   EXPECT_EQ(rounded[0].bits, 0x3f80);
@@ -139,7 +139,7 @@ TEST(Pointwise, ConvertsAndRoundsToNearestEven) {
 TEST(Pointwise, GeluStaysFiniteFarOutAndKeepsNaN) {
   const auto device = cpu::make_cpu_device({});
   const auto stream = device->create_stream("compute", StreamUse::compute);
-  const auto family = cpu::make_pointwise(*device);
+  const auto family = under_test::make_pointwise(*device);
   std::array<float, 5> x = {-1e30F, -40.0F, 40.0F, 1e30F, std::numeric_limits<float>::quiet_NaN()};
   std::array<float, 5> ones = {1, 1, 1, 1, 1};
   std::array<float, 5> y{};
@@ -214,7 +214,7 @@ TEST(Dropout, KeepsTheDocumentedElements) {
   constexpr int64_t channels = 101;
   std::vector<float> x(tokens * channels, 3.0F);
   std::array<int64_t, 1> samples = {0x2'0000'0009};
-  cpu::make_pointwise(*device)->dropout(*stream, Tensor(x.data(), DType::fp32, {tokens, channels}),
+  under_test::make_pointwise(*device)->dropout(*stream, Tensor(x.data(), DType::fp32, {tokens, channels}),
                                         Tensor(samples.data(), DType::i64, {1}), &scalars, site,
                                         Tensor(x.data(), DType::fp32, {tokens, channels}));
   stream->synchronize();
@@ -234,7 +234,7 @@ TEST(PointwiseArguments, NameWhatIsWrong) {
   std::vector<double> memory(64);
   const StepScalars scalars;
   const auto tensor = [&](DType dtype, Shape shape) { return Tensor(memory.data(), dtype, shape); };
-  for (const auto& family : {reference::make_pointwise(*device), cpu::make_pointwise(*device)}) {
+  for (const auto& family : {reference::make_pointwise(*device), under_test::make_pointwise(*device)}) {
     try {
       family->gelu_forward(*stream, tensor(DType::fp32, {2, 4}), tensor(DType::bf16, {2, 4}));
       FAIL() << "an output of another type was accepted";
@@ -255,10 +255,10 @@ TEST(PointwiseArguments, NameWhatIsWrong) {
                  UsageError);
   }
   EXPECT_THROW(
-      cpu::make_pointwise(*device)->gelu_forward(*stream, tensor(DType::fp64, {2}), tensor(DType::fp64, {2})),
+      under_test::make_pointwise(*device)->gelu_forward(*stream, tensor(DType::fp64, {2}), tensor(DType::fp64, {2})),
       UsageError);
-  EXPECT_FALSE(cpu::make_pointwise(*device)->supports(DType::i32));
-  EXPECT_TRUE(cpu::make_pointwise(*device)->supports(DType::bf16));
+  EXPECT_FALSE(under_test::make_pointwise(*device)->supports(DType::i32));
+  EXPECT_TRUE(under_test::make_pointwise(*device)->supports(DType::bf16));
 }
 
 }  // namespace

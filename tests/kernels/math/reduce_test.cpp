@@ -7,16 +7,16 @@
 #include <gtest/gtest.h>
 
 #include "kernels/cpu/device.h"
-#include "kernels/cpu/reduce.h"
 #include "kernels/reference/reduce.h"
 #include "tests/kernels/math/operation.h"
+#include "tests/kernels/math/under_test.h"
 
 namespace penstock::testing {
 namespace {
 
 using math::Reduce;
 
-constexpr Implementations<Reduce> reduce{reference::make_reduce, cpu::make_reduce};
+constexpr Implementations<Reduce> reduce{reference::make_reduce, under_test::make_reduce};
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
 TEST(Reduce, SquaresOfBlocks) {
@@ -47,7 +47,7 @@ TEST(Reduce, SumIsExactInAscendingOrder) {
 void check_global_norm(const std::vector<double>& squares, float clip, double norm, double factor,
                        int32_t apply) {
   const auto device = cpu::make_cpu_device({});
-  for (const auto& make : {reduce.reference, reduce.cpu}) {
+  for (const auto& make : {reduce.reference, reduce.tested}) {
     const auto stream = device->create_stream("compute", StreamUse::compute);
     std::vector<double> sums = squares;
     math::StepScalars scalars{.clip_factor = 77, .apply = 77};

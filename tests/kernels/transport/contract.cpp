@@ -17,8 +17,10 @@ DeviceOptions options_of(int rank, StreamMode mode, std::shared_ptr<Clock> clock
 
 }  // namespace
 
-Rank::Rank(World& world, StreamMode mode, std::shared_ptr<Clock> clock)
-    : world_(world), device_(cpu::make_cpu_device(options_of(world.rank(), mode, std::move(clock)))) {}
+Rank::Rank(World& world, StreamMode mode, std::shared_ptr<Clock> clock, std::chrono::milliseconds lateness)
+    : world_(world),
+      device_(cpu::make_cpu_device(options_of(world.rank(), mode, std::move(clock)))),
+      lateness_(lateness) {}
 
 Stream& Rank::stream(const std::string& name) {
   const auto known = std::find_if(streams_.begin(), streams_.end(),
@@ -34,7 +36,8 @@ void Rank::synchronize() {
 
 std::vector<ContractCase> all_cases() {
   std::vector<ContractCase> all;
-  for (const std::span<const ContractCase> cases : {message_cases(), collective_cases(), world_cases()})
+  for (const std::span<const ContractCase> cases :
+       {message_cases(), collective_cases(), world_cases(), clock_cases()})
     all.insert(all.end(), cases.begin(), cases.end());
   return all;
 }

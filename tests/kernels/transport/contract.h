@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <span>
 #include <string>
@@ -16,10 +17,13 @@ namespace penstock::transport {
 /// One rank in a test body. Streams are the rank's, so that they outlive what a body queued on them.
 class Rank {
  public:
-  Rank(World& world, StreamMode mode, std::shared_ptr<Clock> clock);
+  /// `lateness`: how long a peer is waited for in the case of late peers.
+  Rank(World& world, StreamMode mode, std::shared_ptr<Clock> clock,
+       std::chrono::milliseconds lateness = std::chrono::milliseconds(15));
 
   World& world() { return world_; }
   Device& device() { return *device_; }
+  std::chrono::milliseconds lateness() const { return lateness_; }
   int index() const { return world_.rank(); }
   int size() const { return world_.size(); }
   int next() const { return (index() + 1) % size(); }
@@ -32,6 +36,7 @@ class Rank {
   World& world_;
   std::unique_ptr<Device> device_;
   std::vector<std::unique_ptr<Stream>> streams_;
+  std::chrono::milliseconds lateness_;
 };
 
 struct ContractCase {
@@ -44,6 +49,7 @@ struct ContractCase {
 std::span<const ContractCase> message_cases();
 std::span<const ContractCase> collective_cases();
 std::span<const ContractCase> world_cases();
+std::span<const ContractCase> clock_cases();
 std::vector<ContractCase> all_cases();
 
 }  // namespace penstock::transport

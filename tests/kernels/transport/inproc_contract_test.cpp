@@ -1,5 +1,8 @@
+#include <algorithm>
 #include <array>
+#include <chrono>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <vector>
 
@@ -64,6 +67,23 @@ std::vector<Parameters> every_combination() {
 std::string combination_name(const testing::TestParamInfo<Parameters>& combination) {
   const auto& [arrangement, ranks, contract] = combination.param;
   return std::string(contract.name) + "_" + arrangement.name + "_" + std::to_string(ranks);
+}
+
+TEST(InprocLate, PeersMayBeSecondsLate) {
+  const auto cases = message_cases();
+  const auto late = std::find_if(cases.begin(), cases.end(), [](const ContractCase& contract) {
+    return std::string_view(contract.name) == "LatePeersAreWaitedFor";
+  });
+  ASSERT_NE(late, cases.end());
+  for (const bool buffered : {false, true}) {
+    InprocOptions options;
+    options.buffered = buffered;
+    EXPECT_NO_THROW(run_inproc(2, options, [&](World& world) {
+      Rank rank(world, StreamMode::queued, nullptr, std::chrono::milliseconds(1100));
+      const AbortOnUnwind guard(world);
+      late->body(rank);
+    }));
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(All, InprocContract, testing::ValuesIn(every_combination()), combination_name);

@@ -81,9 +81,16 @@ TEST(Launch, AWrongWorldSizeIsRefusedWithTheCommand) {
 }
 
 TEST(Launch, SingletonsUnderSrunAreRecognised) {
-  EXPECT_TRUE(needs_mpi(job(8, 1), {0, false, 8, true}, true)) << "srun without a PMI leaves no other sign";
-  expect_refused(job(8, 1), {0, false, 8, true}, 1,
-                 "Slurm started 8 tasks, but MPI sees a world of 1 process",
+  const LaunchSigns srun_without_pmi{0, false, 8, true};
+  for (const TransportChoice transport : {TransportChoice::automatic, TransportChoice::mpi}) {
+    EXPECT_FALSE(needs_mpi(job(8, 1, transport), srun_without_pmi, true))
+        << "MPI would end the process before we can say anything";
+    expect_refused(job(8, 1, transport), srun_without_pmi, 0,
+                   "Slurm started 8 tasks, but srun did not connect them",
+                   "srun --mpi=pmix -n 8 penstock train job.toml");
+  }
+  // A library that does not know this PMI starts a world of one in each process.
+  expect_refused(job(8, 1), srun_8, 1, "MPI sees a world of 1 process",
                  "srun --mpi=pmix -n 8 penstock train job.toml");
   expect_refused(job(1, std::nullopt), {0, false, 8, true}, 1, "srun --mpi=pmix -n 8");
 }

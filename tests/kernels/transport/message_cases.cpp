@@ -130,13 +130,11 @@ void messages_match_in_the_order_of_enqueueing(Rank& rank) {
 void late_peers_are_waited_for(Rank& rank) {
   const auto ring = rank.world().create("ring");
   Stream& stream = rank.stream("transfer");
-  // Threads sleep on a condition at once; between processes the wait grows through all its stages.
-  const std::chrono::milliseconds delay(rank.world().transport() == "inproc" ? 15 : 300);
   for (const int64_t elements : {5, 100000}) {
     Buffer sent(DType::fp32, elements);
     Buffer received(DType::fp32, elements);
     sent.fill(rank.index());
-    if (rank.index() == rank.size() - 1) std::this_thread::sleep_for(delay);
+    if (rank.index() == rank.size() - 1) std::this_thread::sleep_for(rank.lateness());
     ring->exchange(stream,
                    {send_to(rank.next(), sent.tensor()), receive_from(rank.previous(), received.tensor())});
     ring->barrier(stream);

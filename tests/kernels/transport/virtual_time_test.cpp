@@ -36,10 +36,10 @@ class VirtualTime : public testing::TestWithParam<StreamMode> {
 };
 INSTANTIATE_TEST_SUITE_P(Modes, VirtualTime, testing::Values(StreamMode::queued, StreamMode::shuffled));
 
-TEST_P(VirtualTime, AMessageStartsWhenBothAreThereAndTakesItsLinksTime) {
+TEST_P(VirtualTime, AMessageStartsWhenBothAreThereAndTheSenderGoesOnWhenTheLinkIsFree) {
   run(with_links(2), 2, [](Rank& rank, World& world) {
     const auto pair = world.create("pair");
-    Buffer data(DType::u8, 32);  // 0.25 + 32/64 = 0.75 s
+    Buffer data(DType::u8, 32);  // 32/64 = 0.5 s, and 0.25 of latency
     Stream& stream = rank.stream("transfer");
     double first = 0;
     double second = 0;
@@ -51,8 +51,8 @@ TEST_P(VirtualTime, AMessageStartsWhenBothAreThereAndTakesItsLinksTime) {
     pair->exchange(stream, {rank.index() == 0 ? send_to(1, data.tensor()) : receive_from(0, data.tensor())});
     stream.stamp(&second);
     stream.synchronize();
-    EXPECT_EQ(first, 2.75);
-    EXPECT_EQ(second, 2.75 + 4.0 + 0.75);
+    EXPECT_EQ(first, rank.index() == 0 ? 2.5 : 2.75);
+    EXPECT_EQ(second, 2.75 + 4.0 + (rank.index() == 0 ? 0.5 : 0.75));
   });
 }
 
@@ -71,7 +71,7 @@ TEST_P(VirtualTime, LinksAreDirectedAndTheirOwn) {
     pair->exchange(rank.stream("receive"), {receive_from(peer, in.tensor())});
     rank.stream("receive").stamp(&received);
     rank.synchronize();
-    EXPECT_EQ(sent, world.rank() == 0 ? 0.5 : 20.0);
+    EXPECT_EQ(sent, world.rank() == 0 ? 0.25 : 16.0);
     EXPECT_EQ(received, world.rank() == 0 ? 20.0 : 0.5);
   });
 }
@@ -79,7 +79,7 @@ TEST_P(VirtualTime, LinksAreDirectedAndTheirOwn) {
 TEST_P(VirtualTime, MessagesOfAGroupShareALinkOneByOneAndOtherLinksAtOnce) {
   run(with_links(3), 3, [](Rank& rank, World& world) {
     const auto all = world.create("all");
-    std::vector<Buffer> data(4, Buffer(DType::u8, 48));  // 1 s each
+    std::vector<Buffer> data(4, Buffer(DType::u8, 48));  // 0.75 s each, and 0.25 of latency
     Stream& stream = rank.stream("transfer");
     double end = 0;
     if (rank.index() == 0) {
@@ -92,7 +92,49 @@ TEST_P(VirtualTime, MessagesOfAGroupShareALinkOneByOneAndOtherLinksAtOnce) {
     }
     stream.stamp(&end);
     stream.synchronize();
-    EXPECT_EQ(end, rank.index() == 2 ? 1.0 : 2.0);
+    EXPECT_EQ(end, std::vector({1.75, 1.5, 0.75})[static_cast<size_t>(rank.index())]);
+  });
+}
+
+TEST_P(VirtualTime, LatencyOccupiesNoLink) {
+  run(with_links(2), 2, [](Rank& rank, World& world) {
+    const auto pair = world.create("pair");
+    Buffer data(DType::u8, 32);  // 0.5 s, and 0.25 of latency
+    Stream& stream = rank.stream("transfer");
+    std::vector<double> ends(4);
+    for (size_t i = 0; i < 4; ++i) {
+      // Other work waits for what was received before it, and messages for it.
+      if (i == 3) stream.fill_zero(data.tensor().data, 1);
+      pair->exchange(stream,
+                     {rank.index() == 0 ? send_to(1, data.tensor()) : receive_from(0, data.tensor())});
+      stream.stamp(&ends[i]);
+    }
+    stream.synchronize();
+    const std::vector<double> sent{0.5, 1.0, 1.5, 2.25};
+    const std::vector<double> received{0.75, 1.25, 1.75, 2.5};
+    EXPECT_EQ(ends, rank.index() == 0 ? sent : received);
+  });
+}
+
+TEST_P(VirtualTime, ADelayCanDependOnTheMessage) {
+  InprocOptions options = with_links(2);
+  options.delay = [](int source, int destination, uint32_t message) {
+    return source == 0 && destination == 1 && message == 1 ? 8.0 : 0.0;
+  };
+  run(options, 2, [](Rank& rank, World& world) {
+    const auto pair = world.create("pair");
+    Buffer data(DType::u8, 16);  // 0.25 s, and 0.25 of latency
+    Stream& stream = rank.stream("transfer");
+    std::vector<double> ends(3);
+    for (double& end : ends) {
+      pair->exchange(stream,
+                     {rank.index() == 0 ? send_to(1, data.tensor()) : receive_from(0, data.tensor())});
+      stream.stamp(&end);
+    }
+    stream.synchronize();
+    const std::vector<double> sent{0.25, 0.5, 0.75};
+    const std::vector<double> received{0.5, 8.75, 8.75};  // in order: the third is seen behind the second
+    EXPECT_EQ(ends, rank.index() == 0 ? sent : received);
   });
 }
 

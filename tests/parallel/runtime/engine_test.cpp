@@ -96,15 +96,6 @@ TEST(Engine, EvaluationAddsReplicas) {
   });
 }
 
-std::vector<float> gradients_of(model::RankModel& rank) {
-  std::vector<float> all;
-  for (const auto& unit : rank.parameters().unit_gradients()) {
-    const auto* begin = unit.values.as<float>();
-    all.insert(all.end(), begin, begin + unit.values.elements());
-  }
-  return all;
-}
-
 TEST(Engine, ReplicasAreSummedInTheirOrder) {
   Job job = make_job(tiny_llama(), 1, "1f1b", 1, 2, 3);
   std::vector<std::vector<float>> parts;

@@ -129,6 +129,29 @@ Job make_job(const ModelSection& model, int pipeline, const std::string& schedul
   return job;
 }
 
+const std::vector<OneCopySchedule>& one_copy_schedules() {
+  static const std::vector<OneCopySchedule> all{
+      {"gpipe"}, {"1f1b"},   {"1f1b", 1, 2}, {"interleaved", 2}, {"bfs", 2},       {"zb-h1"},
+      {"zb-h2"}, {"zbv", 2}, {"v-half", 2},  {"v-min", 2},       {"dualpipev", 2}, {"hanayo", 2}};
+  return all;
+}
+
+Job make_job(const ModelSection& model, int pipeline, const OneCopySchedule& schedule, int micro_batches,
+             int replicas) {
+  Job job = make_job(model, pipeline, schedule.name, schedule.chunks, micro_batches, replicas);
+  job.request.parallel.warmup_slack = schedule.slack;
+  return job;
+}
+
+std::vector<float> gradients_of(model::RankModel& rank) {
+  std::vector<float> all;
+  for (const auto& unit : rank.parameters().unit_gradients()) {
+    const auto* begin = unit.values.as<float>();
+    all.insert(all.end(), begin, begin + unit.values.elements());
+  }
+  return all;
+}
+
 void run_rank(const Job& job, transport::World& world, const Body& body) {
   const auto device = cpu::make_cpu_device(device_of(job, world.rank()));
   math::Math math = cpu::make_math(*device);

@@ -39,6 +39,16 @@ struct Job {
 Job make_job(const ModelSection& model, int pipeline, const std::string& schedule, int chunks = 1,
              int micro_batches = 4, int replicas = 1);
 
+/// A schedule that ranks run, with chunks and slack: every kind there is.
+struct OneCopySchedule {
+  std::string name;
+  int chunks = 1;
+  int slack = 0;
+};
+const std::vector<OneCopySchedule>& one_copy_schedules();
+Job make_job(const ModelSection& model, int pipeline, const OneCopySchedule& schedule, int micro_batches,
+             int replicas = 1);
+
 using Values = std::map<std::string, std::vector<float>>;
 
 struct Result {
@@ -53,6 +63,8 @@ void run_rank(const Job& job, transport::World& world, const Body& body);
 /// All ranks of `job`, in this process; each calls `body` with its engine, initialised. What a rank throws is
 /// rethrown.
 void run_ranks(const Job& job, const Body& body);
+/// All gradients of a rank (those that the optimizer reads), unit after unit.
+std::vector<float> gradients_of(model::RankModel& rank);
 /// The micro-batches of a step of a replica.
 std::vector<HostBatch> batches_of(const Job& job, int step, int replica);
 /// Trains `job.steps` steps on this rank; its parameters.

@@ -64,11 +64,65 @@ TEST(Lowering, PartialReductionsFollowEveryFewMicroBatches) {
   const Program program = lower(schedule, stage_costs(schedule, {1, 1, 1}), options);
   EXPECT_TRUE(validate(program).empty());
   for (const RankProgram& rank : program.ranks) {
-    std::vector<bool> last;
+    std::vector<std::string> halves{"",
+                                    ""};  // of the sums, in their order, by what accumulates in I and in W
     for (const Instruction& each : rank.instructions) {
-      if (each.kind == InstructionKind::reduce_gradients) last.push_back(each.last);
+      if (each.kind != InstructionKind::reduce_gradients || each.last) continue;
+      halves[each.action.op == Op::backward_input ? 0 : 1] += to_string(each.action).substr(1) + " ";
     }
-    EXPECT_THAT(last, testing::ElementsAre(false, false, true));
+    EXPECT_THAT(halves, testing::ElementsAre("I1 I3 ", "W1 W3 "));
+    EXPECT_EQ(std::count_if(rank.instructions.begin(), rank.instructions.end(),
+                            [](const Instruction& each) {
+                              return each.kind == InstructionKind::reduce_gradients && each.last;
+                            }),
+              1);
+  }
+}
+
+// Position of what `text` says in a rank's list.
+size_t place(const RankProgram& rank, const std::string& text) {
+  const std::vector<std::string> all = words(rank);
+  const auto found = std::find(all.begin(), all.end(), text);
+  EXPECT_NE(found, all.end()) << text;
+  return static_cast<size_t>(found - all.begin());
+}
+
+// Two windows have memory at once: the third begins when the first was summed and cleared, each half by
+// itself.
+TEST(Lowering, AWindowWaitsForTheSumOfTheWindowBeforeTheLast) {
+  LoweringOptions options;
+  options.reduce_every = 2;
+  const Schedule schedule = generate("zb-h2", {2, 7});
+  Costs costs = stage_costs(schedule, {1, 1, 1});
+  costs.gradient_reduction = {0.5};
+  const Program program = lower(schedule, costs, options);
+  EXPECT_TRUE(validate(program).empty());
+  std::vector<Violation> found;
+  const Wiring wiring = wire(program, found);
+  for (size_t rank = 0; rank < 2; ++rank) {
+    for (const std::string half : {"I", "W"}) {
+      const std::string stage = std::to_string(rank);
+      const auto id = [&](const std::string& text) {
+        return wiring.first[rank] + static_cast<int>(place(program.ranks[rank], text));
+      };
+      const auto sum = [&](const std::string& micro_batch) {
+        return id("reduce gradients of stage " + stage + " up to " + stage + half + micro_batch);
+      };
+      const auto waits = [&](int of) { return wiring.waits_for[static_cast<size_t>(of)]; };
+      EXPECT_EQ(waits(sum("1"))[0], id(stage + half + "1"));
+      EXPECT_EQ(waits(sum("3"))[0], id(stage + half + "3"));
+      EXPECT_EQ(waits(id(stage + half + "4"))[2], sum("1"));
+      EXPECT_EQ(waits(id(stage + half + "6"))[2], sum("3"));
+      for (const std::string micro_batch : {"0", "1", "2", "3", "5"})
+        EXPECT_EQ(waits(id(stage + half + micro_batch))[2], -1);
+      // A list in which the sum comes after the window that needs its memory is refused.
+      Program late = program;
+      auto& list = late.ranks[rank].instructions;
+      const auto from = list.begin() + (sum("1") - wiring.first[rank]);
+      const auto to = list.begin() + (id(stage + half + "4") - wiring.first[rank]);
+      std::rotate(from, from + 1, to + 1);
+      ASSERT_FALSE(validate(late).empty());
+    }
   }
 }
 

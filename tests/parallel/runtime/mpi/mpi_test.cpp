@@ -18,11 +18,15 @@ void expect_part_of(const Result& mine, const Result& expected) {
   for (const auto& [name, values] : mine.parameters) EXPECT_EQ(values, expected.parameters.at(name)) << name;
 }
 
-void compare(transport::World& world, const std::string& schedule, int chunks, int replicas) {
+void compare(transport::World& world, const std::string& schedule, int chunks, int replicas,
+             int reduce_every) {
   SCOPED_TRACE(fmt::format("{}, {} replicas, rank {} of {}", schedule, replicas, world.rank(), world.size()));
   const int micro_batches = 2 * world.size();
-  const Result expected = train(make_job(tiny_gpt2(), 1, "1f1b", 1, micro_batches, replicas));
-  const Job job = make_job(tiny_gpt2(), world.size() / replicas, schedule, chunks, micro_batches, replicas);
+  Job flat = make_job(tiny_gpt2(), 1, "1f1b", 1, micro_batches, replicas);
+  flat.request.parallel.reduce_every = reduce_every;
+  const Result expected = train(flat);
+  Job job = make_job(tiny_gpt2(), world.size() / replicas, schedule, chunks, micro_batches, replicas);
+  job.request.parallel.reduce_every = reduce_every;
   run_rank(job, world, [&](runtime::PipelineEngine& engine, transport::World&) {
     expect_part_of(train_rank(job, engine), expected);
     std::vector<HostBatch> batches = batches_of(job, 0, engine.place().replica);
@@ -40,8 +44,11 @@ int main(int argc, char** argv) {
     const auto world = penstock::transport::make_mpi_world({.synchronous_sends = true});
     for (const auto& [schedule, chunks] :
          {std::pair("1f1b", 1), std::pair("zbv", 2), std::pair("interleaved", 2)})
-      penstock::testing::compare(*world, schedule, chunks, 1);
-    if (world->size() % 2 == 0) penstock::testing::compare(*world, "zb-h1", 1, 2);
+      penstock::testing::compare(*world, schedule, chunks, 1, 0);
+    if (world->size() % 2 == 0) {
+      for (const int reduce_every : {0, 1, 3})
+        penstock::testing::compare(*world, "zb-h1", 1, 2, reduce_every);
+    }
     std::vector<int64_t> failed{::testing::UnitTest::GetInstance()->ad_hoc_test_result().Failed() ? 1 : 0};
     world->all_reduce(failed, penstock::transport::Reduction::maximum);
     return static_cast<int>(failed[0]);

@@ -1,0 +1,154 @@
+#include "parallel/runtime/replay_engine.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "kernels/device/error.h"
+
+namespace penstock::runtime {
+
+using schedule::BufferPool;
+using schedule::Instruction;
+using schedule::InstructionKind;
+
+namespace {
+
+// The ends of the stage's windows, but the last. To the simulator a full backward is one action: what
+// accumulates in its I is complete with it.
+std::vector<SleepingStage::WindowEnd> window_ends(const schedule::Program& program, int stage) {
+  std::vector<SleepingStage::WindowEnd> ends;
+  const auto& list =
+      program.ranks[static_cast<size_t>(program.schedule.rank_of_stage[static_cast<size_t>(stage)])];
+  for (const Instruction& sum : list.instructions) {
+    if (sum.kind != InstructionKind::reduce_gradients || sum.last || sum.action.stage != stage) continue;
+    const bool whole =
+        std::any_of(list.instructions.begin(), list.instructions.end(), [&](const Instruction& each) {
+          return each.kind == InstructionKind::compute && each.action.op == schedule::Op::backward &&
+                 each.action.stage == stage && each.action.micro_batch == sum.action.micro_batch;
+        });
+    ends.push_back({sum.action, whole ? schedule::Op::backward_weight : sum.action.op});
+  }
+  return ends;
+}
+
+}  // namespace
+
+ReplayEngine::ReplayEngine(Device& device, transport::World& world, transport::World& sums,
+                           const schedule::Program& program, const ReplayTimes& times, int64_t message_bytes,
+                           const StageMaker& make_stage)
+    : device_(device),
+      clock_(*device.options().clock),
+      world_(world),
+      sums_(sums),
+      times_(times),
+      rank_(world.rank()),
+      list_(device, program, rank_),
+      stamps_(list_.steps().size()),
+      executor_(device, executor_parts(program, message_bytes, make_stage)),
+      abort_world_(world),
+      abort_sums_(sums) {}
+
+ReplayEngine::~ReplayEngine() = default;
+
+ExecutorParts ReplayEngine::executor_parts(const schedule::Program& program, int64_t message_bytes,
+                                           const StageMaker& make_stage) {
+  const schedule::Schedule& schedule = program.schedule;
+  if (world_.size() != schedule.ranks || sums_.size() != schedule.ranks) {
+    throw UsageError(fmt::format("a replay of {} pipeline ranks in worlds of {} and {}", schedule.ranks,
+                                 world_.size(), sums_.size()));
+  }
+  if (times_.costs().traffic_slowdown != 0) {
+    throw UsageError(fmt::format(
+        "a replay's actions take their own time whatever passes beside them, so that a traffic slow-down of "
+        "{} cannot be kept; set it to 0",
+        times_.costs().traffic_slowdown));
+  }
+  const int first = schedule.rank_of_stage.front();
+  const int last = schedule.rank_of_stage.back();
+  pipeline_ = world_.create("pipeline");
+  if (first != last) tied_ = sums_.create("tied weight", {first, last});
+  all_ = sums_.create("all ranks");
+
+  ExecutorParts parts;
+  for (int stage = 0; stage < schedule.stages(); ++stage) {
+    const bool ours = schedule.rank_of_stage[static_cast<size_t>(stage)] == rank_;
+    if (!ours) {
+      stages_.push_back(nullptr);
+    } else if (make_stage) {
+      stages_.push_back(make_stage(device_, stage, window_ends(program, stage)));
+    } else {
+      stages_.push_back(
+          std::make_unique<SleepingStage>(device_, times_, stage, window_ends(program, stage)));
+    }
+    parts.stages.push_back(stages_.back().get());
+  }
+  const auto& counts = program.ranks[static_cast<size_t>(rank_)].buffers;
+  size_t bytes = 0;
+  for (const int count : counts)
+    bytes += static_cast<size_t>(count) * aligned(static_cast<size_t>(message_bytes));
+  Arena& arena = device_.create_arena(ArenaTag::communication, bytes);
+  for (size_t pool = 0; pool < counts.size(); ++pool) {
+    const auto name = schedule::to_string(static_cast<BufferPool>(pool));
+    for (int i = 0; i < counts[pool]; ++i)
+      parts.buffers[pool].push_back(arena.allocate(name, DType::u8, Shape{message_bytes}));
+  }
+  parts.pipeline = pipeline_.get();
+  parts.operations = this;
+  parts.before = [this](Stream& stream, const Instruction& instruction) {
+    if (instruction.kind != InstructionKind::compute) return;
+    if (host_seconds_ > 0) enqueue_sleep(stream, clock_, "host", host_seconds_);
+  };
+  return parts;
+}
+
+void ReplayEngine::start_step(uint64_t step) {
+  host_seconds_ = times_.host(step, rank_);
+  rank_factor_ = times_.rank_factor(step, rank_);
+  for (const auto& stage : stages_) {
+    if (stage) stage->begin(step, rank_factor_);
+  }
+  Stream& compute = executor_.stream(Lane::compute);
+  compute.stamp(&step_times_.begin);
+  pause(times_.pause(step, Disturbance::Kind::evaluation), "evaluation", &step_times_.evaluated);
+  pause(times_.pause(step, Disturbance::Kind::checkpoint), "checkpoint", &step_times_.checkpointed);
+  pause(times_.data(step, rank_), "data", &step_times_.loaded);
+  executor_.run(list_, stamps_);
+  compute.stamp(&step_times_.end);
+}
+
+void ReplayEngine::pause(double seconds, const char* name, double* end) {
+  Stream& compute = executor_.stream(Lane::compute);
+  if (seconds > 0) enqueue_sleep(compute, clock_, name, seconds);
+  compute.stamp(end);
+}
+
+void ReplayEngine::finish_step() {
+  executor_.synchronize();
+}
+
+void ReplayEngine::reduce_gradients(Stream& stream, const schedule::Action& action, bool last) {
+  const SleepingStage& stage = *stages_[static_cast<size_t>(action.stage)];
+  stream.wait(last ? stage.done() : stage.done(action));
+  const int block = action.stage % static_cast<int>(times_.costs().blocks.size());
+  const double whole = schedule::Costs::of_block(times_.costs().gradient_reduction, block);
+  enqueue_sleep(stream, clock_, "gradient reduction", last ? whole : whole / 2);
+}
+
+void ReplayEngine::sum_tied(Stream& stream) {
+  if (tied_) {
+    const int other = 1 - tied_->rank();
+    tied_->exchange(stream, {transport::send_to(other, Tensor(&tied_bytes_[0], DType::u8, Shape{1})),
+                             transport::receive_from(other, Tensor(&tied_bytes_[1], DType::u8, Shape{1}))});
+  }
+  enqueue_sleep(stream, clock_, "tied sum", times_.costs().tied_sum);
+}
+
+// Ranks agree on norm and losses here, as PipelineEngine's do.
+void ReplayEngine::optimizer_step(Stream& stream) {
+  all_->barrier(stream);
+  enqueue_sleep(stream, clock_, "optimizer step", rank_factor_ * times_.costs().optimizer_step);
+}
+
+}  // namespace penstock::runtime

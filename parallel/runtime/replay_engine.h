@@ -1,0 +1,93 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "kernels/device/device.h"
+#include "kernels/transport/world.h"
+#include "parallel/runtime/disturbance.h"
+#include "parallel/runtime/executor.h"
+#include "parallel/runtime/replay_times.h"
+#include "parallel/runtime/sleeping_stage.h"
+
+namespace penstock::runtime {
+
+/// When a rank's step began and ended, and what it spent before its program: seconds on its clock, which on
+/// virtual clocks is that of all ranks.
+struct StepTimes {
+  double begin = 0;
+  double evaluated = 0;     ///< begin … evaluated: evaluation
+  double checkpointed = 0;  ///< … checkpointed: checkpoint
+  double loaded = 0;        ///< … loaded: data; the program starts here
+  double end = 0;           ///< its optimizer step is done
+};
+
+/// Makes a stage of the model; empty: SleepingStage.
+using StageMaker = std::function<std::unique_ptr<SleepingStage>(
+    Device& device, int stage, const std::vector<SleepingStage::WindowEnd>& windows)>;
+
+/// One rank of a replayed pipeline: PipelineEngine's executor, streams and messages, without a model. All
+/// ranks make the same calls.
+///
+/// On virtual clocks (an inproc world with the links of replay_links()) times are exact: without disturbances
+/// and noise those of schedule::simulate(). On real clocks actions sleep, and messages are what they are.
+class ReplayEngine final : private StepOperations {
+ public:
+  /// Collective over both worlds, which have a rank a pipeline rank. Messages go through `world`; `sums` is
+  /// for tied sums and what all ranks agree on, whose times are given: on virtual clocks a world with free
+  /// links, else it may be the same. Messages are of `message_bytes`. All arguments outlive the engine.
+  /// One engine a device.
+  /// UsageError for programs that no engine runs (copies, sharded optimizer), and for traffic slow-down.
+  ReplayEngine(Device& device, transport::World& world, transport::World& sums,
+               const schedule::Program& program, const ReplayTimes& times, int64_t message_bytes = 1,
+               const StageMaker& make_stage = {});
+  ~ReplayEngine() override;
+  ReplayEngine(const ReplayEngine&) = delete;
+  ReplayEngine& operator=(const ReplayEngine&) = delete;
+
+  /// Enqueues a whole step and returns. finish_step() comes before the next.
+  void start_step(uint64_t step);
+  /// Waits for the step that was started.
+  void finish_step();
+
+  /// Of the step that was finished last: one an instruction of the rank's list.
+  std::span<const Stamp> stamps() const { return stamps_; }
+  const StepTimes& times() const { return step_times_; }
+
+ private:
+  void reduce_gradients(Stream& stream, const schedule::Action& action, bool last) override;
+  void sum_tied(Stream& stream) override;
+  void optimizer_step(Stream& stream) override;
+
+  ExecutorParts executor_parts(const schedule::Program& program, int64_t message_bytes,
+                               const StageMaker& make_stage);
+  void pause(double seconds, const char* name, double* end);
+
+  Device& device_;
+  const Clock& clock_;
+  transport::World& world_;
+  transport::World& sums_;
+  const ReplayTimes& times_;
+  const int rank_;
+  // Of the step.
+  double host_seconds_ = 0;
+  double rank_factor_ = 1;
+  std::unique_ptr<transport::Communicator> pipeline_;
+  std::unique_ptr<transport::Communicator>
+      tied_;  ///< of the owners of first and last stage, where they are two
+  std::unique_ptr<transport::Communicator> all_;
+  std::array<std::byte, 2> tied_bytes_{};
+  std::vector<std::unique_ptr<SleepingStage>> stages_;  ///< by stage of the model; null: another rank's
+  StepList list_;
+  std::vector<Stamp> stamps_;
+  StepTimes step_times_;
+  Executor executor_;
+  transport::AbortOnUnwind abort_world_;
+  transport::AbortOnUnwind abort_sums_;
+};
+
+}  // namespace penstock::runtime

@@ -1,0 +1,114 @@
+#include "tests/bench/measured_costs.h"
+
+#include <algorithm>
+#include <array>
+
+#include "parallel/schedule/measures.h"
+#include "parallel/schedule/wiring.h"
+
+namespace penstock::bench {
+
+using schedule::InstructionKind;
+using schedule::Op;
+using schedule::Span;
+
+namespace {
+
+/// By instruction, numbered rank by rank: when it ran, messages from when both ends were posted.
+std::vector<Span> spans_of(const schedule::Wiring& wiring, const std::vector<replay::RankStep>& ranks) {
+  std::vector<Span> all;
+  for (const replay::RankStep& rank : ranks) {
+    for (const runtime::Stamp& stamp : rank.stamps) all.push_back({stamp.start, stamp.end});
+  }
+  std::vector<Span> made = all;
+  for (size_t id = 0; id < all.size(); ++id) {
+    const int partner = wiring.partner[id];
+    if (partner >= 0) made[id].start = std::max(all[id].start, all[static_cast<size_t>(partner)].start);
+  }
+  return made;
+}
+
+schedule::Wiring wiring_of(const schedule::Program& program) {
+  std::vector<schedule::Violation> found;
+  return wire(program, found);
+}
+
+}  // namespace
+
+double median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  const auto middle = values.begin() + static_cast<long>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+void Measured::add(std::span<const replay::RankStep> ranks) {
+  steps_.emplace_back(ranks.begin(), ranks.end());
+}
+
+schedule::Costs Measured::costs() const {
+  const schedule::Wiring wiring = wiring_of(program_);
+  const auto ranks = static_cast<size_t>(program_.schedule.ranks);
+  std::vector<std::array<std::vector<double>, 4>> actions(static_cast<size_t>(program_.schedule.stages()));
+  std::vector<std::vector<double>> messages(ranks * ranks);
+  for (const auto& step : steps_) {
+    const std::vector<Span> spans = spans_of(wiring, step);
+    size_t id = 0;
+    for (size_t rank = 0; rank < ranks; ++rank) {
+      for (const schedule::Instruction& each : program_.ranks[rank].instructions) {
+        const Span& span = spans[id++];
+        const double seconds = span.end - span.start;
+        if (each.kind == InstructionKind::compute)
+          actions[static_cast<size_t>(each.action.stage)][static_cast<size_t>(each.action.op)].push_back(
+              seconds);
+        if (each.kind == InstructionKind::receive)
+          messages[static_cast<size_t>(each.peer) * ranks + rank].push_back(seconds);
+      }
+    }
+  }
+  schedule::Costs costs;
+  for (const auto& stage : actions) {
+    const auto of = [&](Op op) { return median(stage[static_cast<size_t>(op)]); };
+    costs.blocks.push_back(
+        {of(Op::forward), of(Op::backward_input) + of(Op::backward), of(Op::backward_weight)});
+  }
+  costs.links.clear();
+  for (const std::vector<double>& seconds : messages)
+    costs.links.push_back({0, std::max(0.0, median(seconds))});
+  return costs;
+}
+
+double Measured::makespan() const {
+  std::vector<double> all;
+  for (const auto& step : steps_) all.push_back(measure(program_, replay::timeline_of(step)).makespan);
+  return median(all);
+}
+
+double Measured::bubble() const {
+  std::vector<double> all;
+  for (const auto& step : steps_) all.push_back(measure(program_, replay::timeline_of(step)).bubble_ratio);
+  return median(all);
+}
+
+double Measured::both_ways(int rank) const {
+  const schedule::Wiring wiring = wiring_of(program_);
+  const auto begin = static_cast<size_t>(wiring.first[static_cast<size_t>(rank)]);
+  const auto& list = program_.ranks[static_cast<size_t>(rank)].instructions;
+  std::vector<double> all;
+  for (const auto& step : steps_) {
+    const std::vector<Span> spans = spans_of(wiring, step);
+    double both = 0;
+    for (size_t i = 0; i < list.size(); ++i) {
+      for (size_t j = 0; j < list.size() && list[i].kind == InstructionKind::send; ++j) {
+        if (list[j].kind != InstructionKind::receive) continue;
+        const Span& a = spans[begin + i];
+        const Span& b = spans[begin + j];
+        both += std::max(0.0, std::min(a.end, b.end) - std::max(a.start, b.start));
+      }
+    }
+    all.push_back(both);
+  }
+  return median(all);
+}
+
+}  // namespace penstock::bench

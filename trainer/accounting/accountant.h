@@ -1,0 +1,72 @@
+#pragma once
+
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "parallel/schedule/program.h"
+#include "trainer/accounting/rank_times.h"
+#include "trainer/accounting/root_tracing.h"
+#include "trainer/accounting/step_account.h"
+
+namespace penstock::accounting {
+
+/// Cuts the time of every rank of a pipeline in a step into its parts. It reads a program and when its
+/// instructions ran, measured or simulated, and nothing else. After the first step it allocates nothing.
+class Accountant {
+ public:
+  /// UsageError for a program whose ranks do not fit together, or whose steps overlap (2bw).
+  explicit Accountant(const schedule::Program& program);
+
+  /// `ranks`: all of the pipeline, on one clock. `begin`: where the step before ended; without it the step
+  /// begins where the first of the ranks began to enqueue. Valid until the next call. UsageError for ranks
+  /// whose numbers of instructions are not the program's.
+  const StepAccount& account(std::span<const RankTimes> ranks, std::optional<double> begin);
+
+  const std::vector<std::vector<int>>& stages_by_rank() const { return stages_by_rank_; }
+
+ private:
+  /// An action, and the instructions that it waits for; −1: none.
+  struct Work {
+    size_t at = 0;  ///< in the rank's list
+    schedule::Op op = schedule::Op::forward;
+    int stage = 0;
+    int micro_batch = 0;
+    int receive = -1;       ///< in the rank's list
+    int source = -1;        ///< the rank that sends what is received
+    int producer = -1;      ///< the action that made it, in the source's list
+    bool gradient = false;  ///< what is received
+    int send = -1;          ///< in the rank's list: holds the buffer that the action writes
+    int destination = -1;   ///< of that send
+  };
+  struct RankWork {
+    std::vector<Work> actions;
+    size_t instructions = 0;
+    int optimizer = -1;
+  };
+  /// When the inputs of an action were there, by cause.
+  struct Evidence {
+    double produced = 0;
+    double arrived = 0;
+    double buffer = 0;
+  };
+
+  Evidence evidence(std::span<const RankTimes> ranks, size_t rank, const Work& work) const;
+  void count_actions(const RankTimes& times, size_t rank);
+  void cut_fill(std::span<const RankTimes> ranks, size_t rank);
+  void cut_gap(std::span<const RankTimes> ranks, size_t rank, const Work& work, double begin);
+  void cut_tail(const RankTimes& times, size_t rank);
+  void take_out_recompute(const RankTimes& times, size_t rank);
+  void measure_latency(std::span<const RankTimes> ranks);
+
+  std::vector<RankWork> ranks_;
+  std::vector<std::vector<int>> stages_by_rank_;
+  int blocks_ = 1;
+  StepAccount account_;
+  RootTracing tracing_;
+  std::vector<double> input_seconds_;  ///< by stage: I in the step
+  std::vector<double> first_input_;    ///< by stage: I of micro-batch 0
+  std::vector<double> forward_start_;  ///< by micro-batch, on the model's first stage
+};
+
+}  // namespace penstock::accounting

@@ -1,0 +1,127 @@
+#include "trainer/accounting/measured_costs.h"
+
+#include <algorithm>
+
+#include "kernels/device/error.h"
+#include "parallel/schedule/wiring.h"
+
+namespace penstock::accounting {
+
+using schedule::Instruction;
+using schedule::InstructionKind;
+using schedule::Op;
+
+namespace {
+
+double median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+}  // namespace
+
+MeasuredCosts::MeasuredCosts(const schedule::Program& program, size_t steps)
+    : program_(program),
+      stages_(static_cast<size_t>(program.schedule.stages())),
+      links_(program.ranks.size() * program.ranks.size()),
+      weight_end_(stages_.size()) {
+  const auto samples = steps * static_cast<size_t>(program.schedule.all_micro_batches());
+  for (Samples& stage : stages_) {
+    for (std::vector<double>* values : {&stage.forward, &stage.input, &stage.weight, &stage.reduction})
+      values->reserve(samples);
+  }
+  std::vector<schedule::Violation> found;
+  const schedule::Wiring wiring = wire(program, found);
+  if (!found.empty()) throw UsageError(found.front().text());
+  for (size_t rank = 0; rank < program.ranks.size(); ++rank) {
+    const auto& list = program.ranks[rank].instructions;
+    for (size_t at = 0; at < list.size(); ++at) {
+      if (list[at].kind != InstructionKind::receive) continue;
+      const int send = wiring.partner[static_cast<size_t>(wiring.first[rank]) + at];
+      const auto source = static_cast<size_t>(wiring.rank_of(send));
+      messages_.push_back({source, rank, static_cast<size_t>(send - wiring.first[source]), at});
+    }
+  }
+  for (const Message& message : messages_) {
+    std::vector<double>& link = links_[message.source * program.ranks.size() + message.destination];
+    if (link.capacity() == 0) link.reserve(2 * samples * static_cast<size_t>(program.schedule.chunks));
+  }
+  optimizer_.reserve(steps * program.ranks.size());
+  tied_.reserve(steps * program.ranks.size());
+}
+
+void MeasuredCosts::add(std::span<const RankTimes> ranks) {
+  ++added_;
+  for (size_t rank = 0; rank < ranks.size(); ++rank) add_rank(ranks[rank], rank);
+  for (const Message& message : messages_) {
+    const InstructionTimes& sent = ranks[message.source].instructions[message.send];
+    const InstructionTimes& received = ranks[message.destination].instructions[message.receive];
+    links_[message.source * program_.ranks.size() + message.destination].push_back(
+        std::max(0.0, received.end - std::max(sent.start, received.start)));
+  }
+}
+
+void MeasuredCosts::add_rank(const RankTimes& times, size_t rank) {
+  const auto& list = program_.ranks[rank].instructions;
+  double last_end = 0;  // of the rank's actions
+  for (size_t i = 0; i < list.size(); ++i) {
+    const InstructionTimes& at = times.instructions[i];
+    const auto stage = static_cast<size_t>(list[i].action.stage);
+    switch (list[i].kind) {
+      case InstructionKind::compute: {
+        last_end = at.end;
+        if (gives_weight_gradient(list[i].action.op)) weight_end_[stage] = at.end;
+        const Op op = list[i].action.op;
+        const double middle = op == Op::backward && at.middle != 0 ? at.middle : at.end;
+        if (op == Op::forward) stages_[stage].forward.push_back(at.end - at.start);
+        if (gives_input_gradient(op)) stages_[stage].input.push_back(middle - at.start);
+        if (op == Op::backward) stages_[stage].weight.push_back(at.end - middle);
+        if (op == Op::backward_weight) stages_[stage].weight.push_back(at.end - at.start);
+        break;
+      }
+      case InstructionKind::reduce_gradients:
+        // It is on its stream early, and waits there unit by unit.
+        stages_[stage].reduction.push_back(std::max(0.0, at.end - std::max(at.start, weight_end_[stage])));
+        break;
+      case InstructionKind::sum_tied:
+        tied_.push_back(std::max(0.0, at.end - std::max(at.start, last_end)));
+        break;
+      case InstructionKind::optimizer_step:
+        // Without the wait for the other ranks.
+        optimizer_.push_back(times.agreed == 0 ? at.end - at.start
+                                               : times.offered - at.start + at.end - times.agreed);
+        break;
+      default:
+        break;
+    }
+  }
+}
+
+schedule::Costs MeasuredCosts::costs() const {
+  if (added_ == 0) throw UsageError("costs of no step");
+  schedule::Costs costs;
+  costs.blocks.resize(static_cast<size_t>(program_.schedule.blocks()));
+  costs.gradient_reduction.clear();
+  for (size_t stage = 0; stage < costs.blocks.size(); ++stage) {
+    costs.blocks[stage] = {median(stages_[stage].forward), median(stages_[stage].input),
+                           median(stages_[stage].weight)};
+    costs.gradient_reduction.push_back(median(stages_[stage].reduction));
+  }
+  costs.links.clear();
+  for (const std::vector<double>& link : links_) costs.links.push_back({0, median(link)});
+  // All ranks end together: the slowest counts.
+  if (!optimizer_.empty()) {
+    const size_t ranks = optimizer_.size() / added_;
+    for (size_t rank = 0; rank < ranks; ++rank) {
+      std::vector<double> own;
+      for (size_t at = rank; at < optimizer_.size(); at += ranks) own.push_back(optimizer_[at]);
+      costs.optimizer_step = std::max(costs.optimizer_step, median(std::move(own)));
+    }
+  }
+  costs.tied_sum = median(tied_);
+  return costs;
+}
+
+}  // namespace penstock::accounting

@@ -1,0 +1,265 @@
+#include "trainer/commands/replay.h"
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <iostream>
+#include <limits>
+#include <memory>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "kernels/transport/launch.h"
+#include "kernels/transport/mpi_world.h"
+#include "parallel/schedule/catalogue.h"
+#include "parallel/schedule/validate.h"
+#include "trainer/commands/number_check.h"
+#include "trainer/commands/run_command.h"
+#include "trainer/commands/schedule_answer.h"
+#include "trainer/job/exit_code.h"
+#include "trainer/replay/step_summary.h"
+
+namespace penstock::commands {
+
+namespace {
+
+using schedule::Program;
+using schedule::ScheduleError;
+
+constexpr double millisecond = 1e-3;
+
+schedule::StageCosts seconds(const schedule::StageCosts& ms) {
+  return {ms.forward * millisecond, ms.backward_input * millisecond, ms.backward_weight * millisecond};
+}
+
+schedule::Costs costs_of(const ReplayArguments& arguments, const schedule::Schedule& schedule) {
+  const RankCosts rank = read_costs(arguments.costs);
+  schedule::Costs costs =
+      uniform_costs(schedule.ranks, schedule.chunks, seconds(rank.stage), rank.transfer * millisecond);
+  if (!arguments.stages.empty()) {
+    if (arguments.stages.size() != costs.blocks.size()) {
+      throw ScheduleError(fmt::format("--stage-costs was given {} times for {} stages",
+                                      arguments.stages.size(), costs.blocks.size()));
+    }
+    for (size_t stage = 0; stage < costs.blocks.size(); ++stage)
+      costs.blocks[stage] = seconds(read_costs(arguments.stages[stage]).stage);
+  }
+  costs.gradient_reduction = arguments.reduction * millisecond;
+  costs.tied_sum = arguments.tied_sum * millisecond;
+  costs.optimizer_step = arguments.optimizer * millisecond;
+  return costs;
+}
+
+Program program_of(const ReplayArguments& arguments, const schedule::Schedule& schedule,
+                   const schedule::Costs& costs) {
+  schedule::LoweringOptions lowering;
+  lowering.reduce_gradients = arguments.reduction > 0;
+  lowering.tied_embeddings = arguments.tied_sum > 0;
+  lowering.receive_lead = sufficient_receive_lead(schedule, costs, lowering);
+  Program program = lower(schedule, costs, lowering);
+  require_valid(program);
+  return program;
+}
+
+schedule::Schedule schedule_of(const ReplayArguments& arguments) {
+  schedule::ScheduleOptions options;
+  options.ranks = arguments.pipeline;
+  options.micro_batches = arguments.micro_batches;
+  options.chunks = arguments.chunks;
+  options.warmup_slack = arguments.warmup_slack;
+  schedule::Schedule made = schedule::generate(arguments.schedule, options);
+  if (made.copies != 1 || made.asynchronous) {
+    throw ScheduleError(fmt::format("schedule \"{}\" {}: a replay runs synchronous schedules with one copy",
+                                    made.name, made.asynchronous ? "is asynchronous" : "runs two copies"));
+  }
+  return made;
+}
+
+runtime::ReplayTimes times_of(const ReplayArguments& arguments, const Program& program,
+                              const schedule::Costs& costs) {
+  std::vector<runtime::Disturbance> disturbances;
+  for (const std::string& text : arguments.disturbances)
+    disturbances.push_back(runtime::read_disturbance(text));
+  constexpr double percent = 0.01;
+  return {program,
+          costs,
+          std::move(disturbances),
+          {arguments.action_sigma * percent, arguments.rank_sigma * percent, arguments.correlation,
+           arguments.seed}};
+}
+
+/// Prints the steps that were asked for, and writes their stamps.
+class Report {
+ public:
+  Report(const ReplayArguments& arguments, const Program& program, std::ostream& out)
+      : arguments_(arguments), program_(program), out_(out) {
+    if (arguments.stamps_path.empty()) return;
+    stamps_.open(arguments.stamps_path, std::ios::binary);
+    stamps_ << replay::stamp_head;
+    check_stamps();
+  }
+
+  void begin(const std::string& title) { out_ << title << "\n" << replay::summary_head() << std::flush; }
+
+  void add(uint64_t step, std::span<const replay::RankStep> ranks) {
+    if ((step - arguments_.first_step) % arguments_.every != 0) return;
+    const replay::StepSummary summary = replay::summarise(program_, step, ranks);
+    sum_ += summary.seconds;
+    ++count_;
+    out_ << replay::summary_line(summary) << std::flush;
+    if (stamps_.is_open()) {
+      stamps_ << replay::stamp_lines(step, ranks);
+      check_stamps();
+    }
+  }
+
+  void end(double simulated) {
+    if (count_ == 0) return;
+    const double mean = sum_ / static_cast<double>(count_);
+    out_ << fmt::format(
+        "mean {:.3f} ms a step; simulated without disturbances and noise {:.3f} ms ({:+.2f} %)\n",
+        mean / millisecond, simulated / millisecond, 100 * (mean / simulated - 1));
+  }
+
+ private:
+  void check_stamps() {
+    if (stamps_.good()) return;
+    throw ScheduleError(
+        fmt::format("cannot write stamps to \"{}\": {}", arguments_.stamps_path, std::strerror(errno)));
+  }
+
+  const ReplayArguments& arguments_;
+  const Program& program_;
+  std::ostream& out_;
+  std::ofstream stamps_;
+  double sum_ = 0;
+  int count_ = 0;
+};
+
+/// The MPI world that a launcher made for us, if one did.
+std::unique_ptr<transport::World> launched_world(const ReplayArguments& arguments) {
+  transport::LaunchRequest request;
+  request.pipeline = arguments.pipeline;
+  request.data = 1;
+  request.command = "penstock replay --sleep …";
+  const transport::LaunchSigns signs =
+      transport::read_launch_signs([](const char* name) { return std::getenv(name); });
+  std::unique_ptr<transport::World> mpi;
+  if (transport::needs_mpi(request, signs, transport::mpi_built_in())) mpi = transport::make_mpi_world();
+  const transport::LaunchPlan plan = transport::plan_launch(request, signs, mpi ? mpi->size() : 0);
+  return plan.transport == transport::TransportKind::mpi ? std::move(mpi) : nullptr;
+}
+
+}  // namespace
+
+void add_replay_options(CLI::App& command, ReplayArguments& arguments) {
+  constexpr int64_t most_steps = 1'000'000'000;
+  constexpr double most_milliseconds = 1e9;
+  command.add_option("--schedule", arguments.schedule, "the schedule: a name, or file:<path>.csv")
+      ->capture_default_str();
+  command.add_option("--pipeline", arguments.pipeline, "pipeline ranks P")
+      ->required()
+      ->check(whole_number(1, 1024));
+  command.add_option("--micro-batches", arguments.micro_batches, "micro-batches M of a step")
+      ->required()
+      ->check(whole_number(1, schedule::max_micro_batches));
+  command.add_option("--chunks", arguments.chunks, "chunks v a rank (default 1; V schedules and hanayo 2)")
+      ->check(whole_number(1, schedule::max_chunks));
+  command.add_option("--warmup-slack", arguments.warmup_slack, "1f1b: extra warm-up forwards")
+      ->check(whole_number(0, schedule::max_micro_batches));
+  command.add_option(
+      "--costs", arguments.costs,
+      "F,I,W,transfer of a rank and micro-batch in ms; a chunk costs 1/v (default 10,10,10,0)");
+  command.add_option("--stage-costs", arguments.stages,
+                     "F,I,W of a stage in ms, once for each stage in the model's order");
+  command.add_option("--reduction", arguments.reduction, "gradient reduction of a stage over replicas, ms")
+      ->check(real_number(0, most_milliseconds));
+  command.add_option("--tied-sum", arguments.tied_sum, "sum of the tied weight's gradients, ms")
+      ->check(real_number(0, most_milliseconds));
+  command.add_option("--optimizer", arguments.optimizer, "optimizer step of a rank, ms")
+      ->check(real_number(0, most_milliseconds));
+  command.add_option("--steps", arguments.steps, "steps to replay (default 10)")
+      ->check(whole_number(1, most_steps));
+  command.add_option("--first-step", arguments.first_step, "the first step's number (default 0)")
+      ->check(whole_number(0, most_steps));
+  command.add_option("--every", arguments.every, "print every so many steps (default 1)")
+      ->check(whole_number(1, most_steps));
+  command.add_option("--disturb", arguments.disturbances,
+                     "what goes wrong, any number of times: \"step 200.. rank 5 slower 20%\", "
+                     "\"link 3->4 +5ms\", \"rank 2 host +1ms\", \"rank 0 data +50ms\", "
+                     "\"every 100 evaluation pause 400ms\"");
+  command.add_option("--action-noise", arguments.action_sigma, "sigma of every action's time, percent")
+      ->check(real_number(0, 200));
+  command.add_option("--rank-noise", arguments.rank_sigma, "sigma of a rank's time in a step, percent")
+      ->check(real_number(0, 200));
+  command
+      .add_option("--correlation", arguments.correlation,
+                  "of a rank's noise from step to step, 0 to 0.999 (default 0)")
+      ->check(real_number(0, 0.999));
+  command.add_option("--seed", arguments.seed, "of the noise (default 1)")
+      ->check(whole_number(0, std::numeric_limits<int64_t>::max()));
+  command.add_flag("--sleep", arguments.sleeping,
+                   "in real time: actions sleep; under mpirun each rank is a process");
+  command
+      .add_option("--message-bytes", arguments.message_bytes, "bytes that a message really moves (default 1)")
+      ->check(whole_number(1, int64_t{1} << 32U));
+  command.add_option("--stamps", arguments.stamps_path,
+                     "write when every instruction ran to this file (CSV), of the steps that are printed");
+}
+
+int run_replay_command(const ReplayArguments& arguments, std::ostream& out) {
+  const schedule::Schedule schedule = schedule_of(arguments);
+  const schedule::Costs costs = costs_of(arguments, schedule);
+  const Program program = program_of(arguments, schedule, costs);
+  const runtime::ReplayTimes times = times_of(arguments, program, costs);
+  replay::ReplayOptions options;
+  options.first_step = arguments.first_step;
+  options.steps = arguments.steps;
+  options.sleeping = arguments.sleeping;
+  options.message_bytes = arguments.message_bytes;
+  const std::unique_ptr<transport::World> mpi = launched_world(arguments);
+  if (mpi && !arguments.sleeping)
+    throw ScheduleError("virtual time runs in one process: add --sleep, or start without a launcher");
+  if (mpi && times.disturbs_links())
+    throw ScheduleError("a real link cannot be disturbed: leave link disturbances out under a launcher");
+  if (mpi && mpi->rank() != 0) {
+    const transport::AbortOnUnwind abort(*mpi);
+    replay::run_replay_rank(*mpi, program, times, options, {});
+    return static_cast<int>(ExitCode::finished);
+  }
+  Report report(arguments, program, out);
+  report.begin(fmt::format("{}: P = {}, M = {}, v = {}; {} steps {}", schedule.name, schedule.ranks,
+                           schedule.micro_batches, schedule.chunks, arguments.steps,
+                           arguments.sleeping ? "asleep, in real time" : "in virtual time"));
+  const auto sink = [&](uint64_t step, std::span<const replay::RankStep> ranks) { report.add(step, ranks); };
+  if (mpi) {
+    const transport::AbortOnUnwind abort(*mpi);
+    replay::run_replay_rank(*mpi, program, times, options, sink);
+  } else {
+    replay::run_replay(program, times, options, sink);
+  }
+  report.end(measure(program, simulate(program, costs)).step_time);
+  return static_cast<int>(ExitCode::finished);
+}
+
+CLI::App* add_replay(CLI::App& parent, int& exit_code) {
+  auto arguments = std::make_shared<ReplayArguments>();
+  CLI::App* command = parent.add_subcommand(
+      "replay", "Rehearse a pipeline: the real executor and messages, stages that only take their time");
+  add_replay_options(*command, *arguments);
+  command->footer(
+      "Examples:\n"
+      "  penstock replay --pipeline 8 --micro-batches 80 --steps 1000 --every 100 --rank-noise 2\n"
+      "  penstock replay --schedule zbv --pipeline 4 --micro-batches 8 --disturb 'step 5.. rank 2 slower "
+      "20%'\n"
+      "  penstock replay --pipeline 4 --micro-batches 8 --costs 20,20,20 --sleep        # in real time\n"
+      "  mpirun -n 4 penstock replay --pipeline 4 --micro-batches 8 --sleep             # as processes");
+  command->callback([arguments, &exit_code] {
+    exit_code = run_command([&] { return run_replay_command(*arguments, std::cout); });
+  });
+  return command;
+}
+
+}  // namespace penstock::commands

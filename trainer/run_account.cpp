@@ -1,0 +1,147 @@
+#include "trainer/run_account.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include <fmt/format.h>
+
+namespace penstock {
+
+using accounting::Part;
+using accounting::PartSeconds;
+
+namespace {
+
+PartSeconds mean_over_ranks(std::span<const accounting::StepAccount> accounts) {
+  PartSeconds mean;
+  double ranks = 0;
+  for (const accounting::StepAccount& account : accounts) ranks += static_cast<double>(account.ranks.size());
+  for (const accounting::StepAccount& account : accounts) {
+    for (const accounting::RankAccount& rank : account.ranks) {
+      for (size_t part = 0; part < accounting::part_count; ++part)
+        mean[static_cast<Part>(part)] += rank.parts[static_cast<Part>(part)] / ranks;
+    }
+  }
+  return mean;
+}
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+// The largest differences, those above 1 % of the step: "host +5.1 ms, transfer -2.0 ms".
+std::string differences(const PartSeconds& measured, const PartSeconds& predicted, double step) {
+  std::vector<Part> parts;
+  const auto difference = [&](Part part) { return measured[part] - predicted[part]; };
+  for (size_t at = 0; at < accounting::part_count; ++at) {
+    const auto part = static_cast<Part>(at);
+    if (!accounting::is_pause(part) && std::abs(difference(part)) > 0.01 * step) parts.push_back(part);
+  }
+  std::sort(parts.begin(), parts.end(),
+            [&](Part a, Part b) { return std::abs(difference(a)) > std::abs(difference(b)); });
+  std::string text;
+  for (size_t at = 0; at < std::min<size_t>(parts.size(), 4); ++at) {
+    text += fmt::format("{}{} {:+.3g} ms", at == 0 ? "" : ", ", accounting::name_of(parts[at]),
+                        1e3 * difference(parts[at]));
+  }
+  return text;
+}
+
+}  // namespace
+
+void RunAccount::add(std::span<const accounting::RankTimes> ranks,
+                     std::span<const accounting::StepAccount> accounts) {
+  if (++seen_ <= warm_up_steps) return;
+  latest_ = mean_over_ranks(accounts);
+  memory_peaks_.resize(ranks.size());
+  for (size_t rank = 0; rank < ranks.size(); ++rank) memory_peaks_[rank] = ranks[rank].memory_peak;
+  if (prediction_) return;
+  costs_.add(ranks);
+  if (costs_.steps() == measured_steps) prediction_ = accounting::predict(program_, costs_.costs());
+}
+
+void RunAccount::add_step(double seconds, const accounting::StepFigures& figures) {
+  if (seen_ <= warm_up_steps) return;
+  if (steps_.capacity() == 0) steps_.reserve(compared_steps);
+  const Step step{seconds, figures, latest_};
+  if (steps_.size() < compared_steps) {
+    steps_.push_back(step);
+  } else {
+    steps_[seen_ % compared_steps] = step;
+  }
+}
+
+PartSeconds RunAccount::mean_parts() const {
+  PartSeconds mean;
+  for (const Step& step : steps_) {
+    for (size_t part = 0; part < accounting::part_count; ++part) {
+      mean[static_cast<Part>(part)] +=
+          step.parts[static_cast<Part>(part)] / static_cast<double>(steps_.size());
+    }
+  }
+  return mean;
+}
+
+// Of ranks in one process only the process's own peak is known.
+nlohmann::json RunAccount::memory_of_ranks(const MemoryReport& memory, bool in_one_process) const {
+  nlohmann::json ranks = nlohmann::json::array();
+  size_t all = 0;
+  for (size_t rank = 0; rank < memory.ranks.size(); ++rank) {
+    const size_t predicted = memory.total(rank);
+    all += memory.ranks[rank].device.bytes() + memory.host_batches;
+    ranks.push_back({{"rank", rank}, {"predicted_memory_bytes", predicted}});
+    if (!in_one_process) ranks.back()["memory_peak_bytes"] = memory_peaks_[rank];
+  }
+  if (!in_one_process) return {{"ranks", ranks}};
+  return {{"ranks", ranks},
+          {"predicted_process_bytes", all * static_cast<size_t>(memory.replicas) + memory.outside},
+          {"process_peak_bytes", memory_peaks_.front()}};
+}
+
+void RunAccount::conclude(int64_t step, const MemoryReport& memory, bool in_one_process,
+                          RunReports& reports) {
+  if (steps_.empty()) return;
+  if (!prediction_) prediction_ = accounting::predict(program_, costs_.costs());
+  std::vector<double> seconds;
+  std::vector<double> bubbles;
+  for (const Step& each : steps_) {
+    seconds.push_back(each.seconds);
+    bubbles.push_back(each.figures.bubble_ratio);
+  }
+  const double measured = median(std::move(seconds));
+  const double bubble = median(std::move(bubbles));
+  const double predicted = prediction_->account.seconds();
+  const PartSeconds parts = mean_parts();
+  const PartSeconds expected = mean_over_ranks({&prediction_->account, 1});
+  std::string text =
+      fmt::format("step {:.4g} ms measured, {:.4g} predicted", 1e3 * measured, 1e3 * predicted);
+  if (program_.ranks.size() > 1) {
+    text +=
+        fmt::format("; bubble {:.1f} % ({:.1f} %)", 100 * bubble, 100 * prediction_->figures.bubble_ratio);
+  }
+  if (const std::string causes = differences(parts, expected, measured); !causes.empty())
+    text += "; mean of a rank against the prediction: " + causes;
+  reports.note(text);
+
+  nlohmann::json causes;
+  for (size_t at = 0; at < accounting::part_count; ++at) {
+    const auto part = static_cast<Part>(at);
+    causes[std::string(accounting::name_of(part))] = {{"ms", 1e3 * parts[part]},
+                                                      {"predicted_ms", 1e3 * expected[part]}};
+  }
+  reports.event("prediction", step,
+                {{"steps", steps_.size()},
+                 {"step_ms", 1e3 * measured},
+                 {"predicted_step_ms", 1e3 * predicted},
+                 {"bubble_ratio", bubble},
+                 {"predicted_bubble_ratio", prediction_->figures.bubble_ratio},
+                 {"stage_imbalance", steps_.back().figures.stage_imbalance},
+                 {"predicted_stage_imbalance", prediction_->figures.stage_imbalance},
+                 {"causes", causes},
+                 {"memory", memory_of_ranks(memory, in_one_process)}});
+}
+
+}  // namespace penstock

@@ -1,0 +1,135 @@
+#include "trainer/step_accounting.h"
+
+#include <algorithm>
+#include <array>
+
+#include "trainer/process_memory.h"
+
+namespace penstock {
+namespace {
+
+using accounting::Culprit;
+using accounting::Part;
+using accounting::RankAccount;
+using accounting::StepAccount;
+using accounting::StepFigures;
+
+std::vector<std::vector<int>> pipelines_of(const runtime::Topology& topology) {
+  std::vector<std::vector<int>> pipelines;
+  for (int replica = 0; replica < topology.replicas(); ++replica)
+    pipelines.push_back(topology.pipeline_of(replica));
+  return pipelines;
+}
+
+// Literals, as metrics keep pointers.
+constexpr std::array<const char*, accounting::part_count> part_keys{
+    "forward_ms",    "backward_input_ms", "backward_weight_ms", "recompute_ms",
+    "optimizer_ms",  "fill_ms",           "wait_forward_ms",    "wait_backward_ms",
+    "transfer_ms",   "buffer_ms",         "drain_ms",           "reduction_ms",
+    "data_ms",       "host_ms",           "launch_ms",          "evaluation_ms",
+    "checkpoint_ms", "unexplained_ms"};
+
+report::RankMetrics metrics_of(const RankAccount& account, int rank, int replica) {
+  report::RankMetrics metrics;
+  metrics.rank = rank;
+  metrics.replica = replica;
+  for (size_t part = 0; part < accounting::part_count; ++part)
+    metrics.add(part_keys[part], 1e3 * account.parts[static_cast<Part>(part)]);
+  if (const Culprit* root = account.root()) {
+    // Always there, 0 included: the rank that was behind most of the waits, or the link from it.
+    metrics.values[metrics.count++] = {"root_rank", static_cast<double>(root->rank)};
+    if (root->to >= 0) metrics.values[metrics.count++] = {"root_link_to", static_cast<double>(root->to)};
+    metrics.add("root_ms", 1e3 * root->seconds);
+  }
+  return metrics;
+}
+
+}  // namespace
+
+StepAccounting::StepAccounting(const RankContext& context, Device& device, transport::ClockAlignment& clocks,
+                               StepReport& step_report, RunAccount& run)
+    : context_(context),
+      step_report_(step_report),
+      run_(run),
+      clock_(*device.options().clock),
+      clocks_(clocks),
+      gathering_(context.world, device, pipelines_of(context.engine.plan().topology),
+                 context.engine.plan().training) {
+  if (gathering_.leads())
+    accountant_ = std::make_unique<accounting::Accountant>(context.engine.plan().training);
+}
+
+void StepAccounting::act(const StepSummary& result, const Decision& decision) {
+  const bool pauses = decision.evaluate || decision.save || decision.stop;
+  take_record(result, pauses);
+  gathering_.send();
+  travelling_ = true;
+  if (!pauses) return;
+  clocks_.measure();  // ranks meet anyway
+  settle();
+}
+
+void StepAccounting::take_record(const StepSummary& result, bool pauses) {
+  const runtime::PipelineEngine& engine = context_.engine;
+  if (taken_ > 0 && taken_ % clock_steps == 0) clocks_.measure();
+  accounting::RankTimes& own = gathering_.own();
+  const double now = clock_.now();
+  const double offset = clocks_.offset(now);
+  own.clock_error = clocks_.error(now);
+  accounting::take_stamps(engine.stamps(static_cast<uint64_t>(result.step - 1)), offset, own.instructions);
+  own.offered = engine.offered_seconds() - offset;
+  own.agreed = engine.agreed_seconds() - offset;
+  own.host = context_.host.lately();
+  for (accounting::HostInterval& interval : own.host) {
+    interval.begin -= offset;
+    interval.end -= offset;
+  }
+  size_t index = 0;
+  for (int stage = 0; stage <= engine.plan().last_stage(); ++stage) {
+    if (engine.owns(stage)) own.recompute[index++] = engine.recompute_seconds(stage);
+  }
+  // Reading it takes as long as some steps of a tiny model.
+  if (pauses || taken_ % memory_steps == 0) own.memory_peak = static_cast<double>(process_memory().peak);
+  ++taken_;
+}
+
+void StepAccounting::settle() {
+  if (!travelling_) return;
+  travelling_ = false;
+  const std::span<const accounting::RankTimes> ranks = gathering_.receive();
+  if (accountant_) {
+    const StepAccount& account = accountant_->account(ranks, step_end_);
+    step_end_ = account.end;
+    const std::span<const StepAccount> accounts = gathering_.share(account);
+    if (context_.leads()) {
+      run_.add(ranks, accounts);
+      report(accounts);
+    }
+  }
+  step_report_.publish();
+}
+
+void StepAccounting::report(std::span<const StepAccount> accounts) {
+  report::StepMetrics* metrics = step_report_.pending();
+  if (metrics == nullptr) return;
+  const StepFigures figures = figures_of(accounts, accountant_->stages_by_rank());
+  metrics->bubble_ratio = figures.bubble_ratio;
+  metrics->bubble_ratio_rank_span = figures.bubble_ratio_rank_span;
+  metrics->idle_ratio = figures.idle_ratio;
+  metrics->stage_imbalance = figures.stage_imbalance;
+  metrics->slowest_stage = figures.slowest_stage;
+  metrics->fill_ms = 1e3 * figures.fill;
+  metrics->drain_ms = 1e3 * figures.drain;
+  metrics->micro_batch_latency_ms = 1e3 * figures.micro_batch_latency;
+  if (run_.prediction()) metrics->predicted_step_ms = 1e3 * run_.prediction()->account.seconds();
+  metrics->ranks.clear();
+  for (size_t replica = 0; replica < accounts.size(); ++replica) {
+    for (size_t rank = 0; rank < accounts[replica].ranks.size(); ++rank) {
+      metrics->ranks.push_back(
+          metrics_of(accounts[replica].ranks[rank], static_cast<int>(rank), static_cast<int>(replica)));
+    }
+  }
+  run_.add_step(*metrics->step_ms / 1e3, figures);
+}
+
+}  // namespace penstock
