@@ -7,9 +7,10 @@
 
 #include <fmt/format.h>
 
-#include "parallel/runtime/formula_costs.h"
 #include "parallel/runtime/model_footprint.h"
 #include "trainer/job_profile.h"
+#include "trainer/report/matmul_roof.h"
+#include "trainer/report/memory_roof.h"
 #include "trainer/run_folder.h"
 
 namespace penstock {
@@ -91,11 +92,18 @@ JobCosts costs_from_profile(const Job& job, Backend& backend, const std::string&
   return costs_of(job, backend, profile, place);
 }
 
-JobCosts costs_by_formula(const Job& job, Backend& backend, const std::string& why) {
+runtime::DeviceRates measured_rates(Backend& backend, DType compute) {
+  return {measure_matmul_roof(*backend.device, backend.math, compute),
+          measure_memory_roof(*backend.device, backend.math)};
+}
+
+JobCosts costs_by_formula(const Job& job, Backend& backend, const std::optional<runtime::DeviceRates>& rates,
+                          const std::string& why) {
   const model::RankConfig common = pipeline_request(job).common;
   JobCosts costs;
-  costs.model = formula_costs(common, runtime::nominal_cpu_rates(common.compute, job.parallel.threads),
-                              footprint(job, backend));
+  costs.model =
+      formula_costs(common, rates.value_or(runtime::nominal_cpu_rates(common.compute, job.parallel.threads)),
+                    footprint(job, backend));
   costs.note = fmt::format("unit costs by formula: {}", why);
   return costs;
 }
@@ -107,7 +115,7 @@ JobCosts job_costs(const Job& job, Backend& backend, transport::World* world) {
     found.text = world->broadcast(found.text, 0);
     found.why = world->broadcast(found.why, 0);
   }
-  if (found.text.empty()) return costs_by_formula(job, backend, found.why);
+  if (found.text.empty()) return costs_by_formula(job, backend, std::nullopt, found.why);
   const std::string path = profile_path(job);
   return costs_of(job, backend, planner::read_profile(found.text, path), path);
 }

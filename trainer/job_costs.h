@@ -1,10 +1,12 @@
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "kernels/transport/world.h"
 #include "parallel/planner/profile.h"
 #include "parallel/planner/unit_costs.h"
+#include "parallel/runtime/formula_costs.h"
 #include "trainer/backend.h"
 #include "trainer/job/job.h"
 
@@ -23,9 +25,14 @@ struct JobCosts {
 JobCosts costs_from_profile(const Job& job, Backend& backend, const std::string& text,
                             const std::string& place);
 
-/// Costs by formula, with nominal rates: the same on every machine, so that a job is always cut the same way.
-/// `why`: what the note says about it.
-JobCosts costs_by_formula(const Job& job, Backend& backend, const std::string& why);
+/// How fast this device is now, by a large product and a pass over memory (0.2 s). Before arenas are made.
+runtime::DeviceRates measured_rates(Backend& backend, DType compute);
+
+/// Costs by formula. `rates`: measured_rates(), where seconds matter; nothing: nominal ones, the same on
+/// every machine and at any time, so that a job is always cut the same way. `why`: what the note says about
+/// it.
+JobCosts costs_by_formula(const Job& job, Backend& backend, const std::optional<runtime::DeviceRates>& rates,
+                          const std::string& why);
 
 /// From `profile.json` of the job's run folder if it is there and fits, else by formula. Where there is a
 /// world, rank 0 reads, decides, and tells the others: collective. ProfileError for a file that cannot be

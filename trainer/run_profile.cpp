@@ -313,7 +313,7 @@ RunProfile profile_from_run(const std::filesystem::path& run) {
     made.profile.traffic_slowdown = before.traffic_slowdown;
   } else {
     made.scaled = "by formula";
-    split = costs_by_formula(made.job, backend, "");
+    split = costs_by_formula(made.job, backend, std::nullopt, "");
   }
   made.profile.units = builder.units(made.profile, builder.scale(std::move(split.model)));
   return made;

@@ -11,7 +11,7 @@ struct DeviceRates {
   double memory_bytes_per_second = 0;  ///< read and written together, by passes over large tensors
 };
 
-/// What a core with 8-wide fused multiply-add sustains, for `threads` of them: 60 GFLOP/s and 12 GB/s each in
+/// About what a core of a current server sustains, for `threads` of them: 100 GFLOP/s and 12 GB/s each in
 /// fp32, products twice as fast in bf16. Only the ratio decides a partition, and it is the same on every
 /// machine, so that a job is always cut the same way.
 DeviceRates nominal_cpu_rates(DType compute, int64_t threads);

@@ -78,6 +78,21 @@ TEST_F(JobCostsTest, AreByFormulaWithoutAProfile) {
   EXPECT_EQ(job_costs(job(), backend, nullptr).model, costs.model);
 }
 
+TEST_F(JobCostsTest, FollowTheDevicesRates) {
+  Backend backend = make_backend(job(), 0);
+  const runtime::DeviceRates rates = measured_rates(backend, DType::fp32);
+  EXPECT_GT(rates.matmul_flops, 0);
+  EXPECT_GT(rates.memory_bytes_per_second, 0);
+  const runtime::DeviceRates half{rates.matmul_flops / 2, rates.memory_bytes_per_second / 2};
+  const JobCosts fast = costs_by_formula(job(), backend, rates, "asked");
+  const JobCosts slow = costs_by_formula(job(), backend, half, "asked");
+  for (size_t unit = 0; unit < 6; ++unit) {
+    EXPECT_DOUBLE_EQ(slow.model.units[unit].in(Recompute::none).backward_input,
+                     2 * fast.model.units[unit].in(Recompute::none).backward_input);
+  }
+  EXPECT_THAT(fast.note, HasSubstr("asked"));
+}
+
 TEST_F(JobCostsTest, AreTheProfilesWhereItFits) {
   write(planner::write_profile(profile_of(job())));
   const Job asked = job({"parallel.data=2", "model.init_std=0.5", "model.dropout=0.3", "run.seed=9"});

@@ -157,6 +157,26 @@ TEST(Profiler, MeasuresLinksReductionAndTraffic) {
   EXPECT_EQ(progress.last, progress.total);
 }
 
+// Units are measured one at a time: all of this model would be more than 6 GiB.
+TEST(Profiler, MeasuresModelsThatFitNoRank) {
+  ModelSection section = testing::tiny_llama();
+  section.layers = 600;
+  section.hidden_size = 64;
+  section.ffn_hidden_size = int64_t{1} << 12;
+  ProfileRequest request = request_of(section, 1, 1);
+  request.micro_batches = {2};
+  request.modes = {Recompute::full};
+  const auto device = cpu::make_cpu_device({});
+  math::Math math = cpu::make_math(*device);
+  int64_t whole = 0;
+  for (const planner::UnitCosts& unit : model_footprint(request.common, math, {}).units)
+    whole += unit.resident_bytes;
+  EXPECT_GT(whole, int64_t{6} << 30);
+  const Profile profile = measure(request).first;
+  expect_measured(profile.units[2].sizes[0].modes[0].recompute, "mlp");
+  EXPECT_LT(profile.units[2].resident_bytes, int64_t{16} << 20);
+}
+
 TEST(Profiler, RefusesSizesThatDoNotDivide) {
   ProfileRequest request = request_of(testing::tiny_gpt2(), 1, 1);
   request.micro_batches = {3};
