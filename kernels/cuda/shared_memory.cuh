@@ -32,7 +32,7 @@ template <class T>
 using Shared = simt::SharedPointer<T>;
 
 #define SHARED_ARRAY(type, name, count) \
-  static thread_local ::penstock::simt::SharedArray<type, count> name(#name)
+  static thread_local constinit ::penstock::simt::SharedArray<type, count> name(#name)
 
 template <class T>
 Shared<T> dynamic_shared() {

@@ -35,6 +35,7 @@ using namespace penstock::cuda;
 inline constexpr std::array<const char*, 3> orders = {"threads ascending", "threads descending",
                                                       "threads shuffled"};
 inline constexpr int variants = 3;
+inline constexpr bool every_combination = false;  ///< of variants and places in memory
 
 inline DeviceOptions choose_variant(int variant) {
   simt::set_order(static_cast<simt::Order>(variant));
@@ -50,6 +51,7 @@ using namespace penstock::cpu;
 
 /// Numbers of threads.
 inline constexpr int variants = 4;
+inline constexpr bool every_combination = true;
 
 inline DeviceOptions choose_variant(int variant) {
   DeviceOptions options;
