@@ -49,6 +49,7 @@ JobCosts costs_of(const Job& job, Backend& backend, const planner::Profile& prof
   costs.model = planner::model_costs(profile, job.batch.micro);
   take_bytes(footprint(job, backend), costs.model);
   costs.links = planner::link_costs(profile, static_cast<int>(job.parallel.pipeline));
+  costs.pace = planner::rank_paces(profile, static_cast<int>(job.parallel.pipeline));
   costs.measured = true;
   costs.note = fmt::format("unit costs as measured: {}", place);
   return costs;

@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "kernels/transport/world.h"
 #include "parallel/planner/profile.h"
@@ -15,8 +16,9 @@ namespace penstock {
 
 /// What the job's units and links cost, and how that is known.
 struct JobCosts {
-  planner::ModelCosts model;  ///< bytes always those of the job on this build
-  planner::LinkCosts links;   ///< without a profile: transfers cost nothing
+  planner::ModelCosts model;    ///< bytes always those of the job on this build
+  planner::LinkCosts links;     ///< without a profile: transfers cost nothing
+  std::vector<double> pace{1};  ///< as planner::Machine's
   bool measured = false;
   std::string note;  ///< for people, one line: which profile, or why there is none
 };

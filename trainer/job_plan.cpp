@@ -83,6 +83,7 @@ planner::PlanRequest plan_request(const Job& job, const JobCosts& costs,
   request.machine.ranks = static_cast<int>(job.parallel.pipeline);
   request.machine.replicas = static_cast<int>(job.parallel.data);
   request.machine.links = costs.links;
+  request.machine.pace = costs.pace;
   if (memory_limit) request.machine.memory_limit = {*memory_limit};
   request.workloads = {{costs.model, static_cast<int>(job.micro_batches())}};
   request.schedule = job.parallel.schedule;

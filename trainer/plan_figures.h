@@ -1,7 +1,7 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
-#include <vector>
 
 #include "parallel/planner/plan.h"
 
@@ -18,11 +18,6 @@ PlanFigures figures_of(const planner::Plan& plan);
 
 /// Units of a stage by name: "embedding to mlp_3".
 std::string units_of(const planner::ModelCosts& model, const planner::StagePlan& stage);
-
-/// What keeps the plan's step from being shorter, the largest first, a sentence each: the slowest stage,
-/// memory of a rank, links, fill and drain, the step's tail. Empty: nothing does by more than 1 % of the
-/// step.
-std::vector<std::string> limits_of(const planner::Plan& plan, const planner::Machine& machine);
 
 /// Stages in which recomputation was to be had, and why it saves nothing there; empty where there are none.
 std::string without_saving(const planner::Plan& plan);

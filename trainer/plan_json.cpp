@@ -102,7 +102,7 @@ ordered_json to_json(const planner::Plan& plan, const PlanRequest& request) {
       {"work_ms", to_ms * plan.parts.work},           {"recompute_ms", to_ms * plan.parts.recompute},
       {"imbalance_ms", to_ms * plan.parts.imbalance}, {"schedule_ms", to_ms * plan.parts.schedule},
       {"transfer_ms", to_ms * plan.parts.transfer},   {"tail_ms", to_ms * plan.parts.tail}};
-  json["limits"] = limits_of(plan, request.machine);
+  json["limits"] = planner::limits(request, plan);
   json["stages"] = stages_of(plan, model);
   json["ranks"] = ranks_of(plan.chosen.prediction);
   ordered_json cuts = ordered_json::array();
@@ -116,6 +116,26 @@ ordered_json to_json(const planner::Plan& plan, const PlanRequest& request) {
   for (const planner::Candidate& candidate : plan.schedules) schedules.push_back(to_json(candidate, request));
   json["schedules"] = schedules;
   return json;
+}
+
+ordered_json to_json(const std::vector<planner::Sensitivity>& rows) {
+  ordered_json all = ordered_json::array();
+  for (const planner::Sensitivity& row : rows) {
+    ordered_json made{{"change", row.change}};
+    if (row.refusal.empty()) {
+      made["schedule"] = row.chosen.schedule;
+      made["chunks"] = row.chosen.chunks;
+      made["predicted_step_ms"] = to_ms * row.chosen.prediction.step;
+      made["tokens_per_second"] = row.chosen.prediction.tokens_per_second;
+      made["bubble_ratio"] = row.chosen.prediction.measures.bubble_ratio;
+      made["fits"] = row.chosen.prediction.fits;
+      made["gain"] = row.gain;
+    } else {
+      made["refused"] = row.refusal;
+    }
+    all.push_back(std::move(made));
+  }
+  return all;
 }
 
 }  // namespace penstock

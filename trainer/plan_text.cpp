@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <utility>
 #include <vector>
 
@@ -20,10 +21,39 @@ using planner::Prediction;
 using planner::StagePlan;
 
 constexpr size_t reason_width = 78;
-constexpr size_t most_rows = 24;
 
 std::string ms(double seconds) {
   return fmt::format("{:.3f}", 1e3 * seconds);
+}
+
+// Of the rank that has least left, where there are limits, else of the one that holds most.
+std::string fullest_text(const Prediction& prediction, const planner::Machine& machine) {
+  int rank = 0;
+  double fullest = 0;
+  for (size_t r = 0; r < prediction.memory.size(); ++r) {
+    const double full = static_cast<double>(prediction.memory[r].total()) /
+                        static_cast<double>(machine.limit_of(static_cast<int>(r)));
+    if (full > fullest) rank = static_cast<int>(r);
+    fullest = std::max(fullest, full);
+  }
+  std::string text =
+      fmt::format("{} on rank {}", bytes_text(prediction.memory[static_cast<size_t>(rank)].total()), rank);
+  if (!machine.memory_limit.empty())
+    text += fmt::format(" of {} that it may use{}", bytes_text(machine.limit_of(rank)),
+                        prediction.fits ? "" : ": it does not fit");
+  return text;
+}
+
+std::string shortened(const std::string& reason) {
+  return reason.size() > reason_width ? reason.substr(0, reason_width - 1) + "…" : reason;
+}
+
+// "units 9 8 8 9", or of many stages "128 stages of 1 to 2 units".
+std::string stages_text(const std::vector<int>& units) {
+  constexpr size_t most_listed = 16;
+  if (units.size() <= most_listed) return fmt::format("units {}", fmt::join(units, " "));
+  const auto [least, most] = std::minmax_element(units.begin(), units.end());
+  return fmt::format("{} stages of {} to {} units", units.size(), *least, *most);
 }
 
 bool same(const Candidate& a, const Candidate& b) {
@@ -31,7 +61,7 @@ bool same(const Candidate& a, const Candidate& b) {
 }
 
 std::string row(const Prediction& prediction, double best) {
-  return fmt::format("{:>11}{:>9.1f} %{:>9.2f} %{:>9.2f} %{:>9.2f} %{:>11}{}\n", ms(prediction.step),
+  return fmt::format("{:>11}{:>9.1f} %{:>9.2f} %{:>9.2f} %{:>9.2f} %{:>13}{}\n", ms(prediction.step),
                      100 * (prediction.step / best - 1), 100 * prediction.measures.bubble_ratio,
                      100 * prediction.idle_ratio, 100 * prediction.imbalance,
                      prediction.memory.empty() ? "–" : bytes_text(prediction.peak_memory),
@@ -39,7 +69,7 @@ std::string row(const Prediction& prediction, double best) {
 }
 
 std::string head(const char* first) {
-  return fmt::format("  {:<26}{:>11}{:>11}{:>11}{:>11}{:>11}{:>11}\n", first, "step ms", "against", "bubble",
+  return fmt::format("  {:<26}{:>11}{:>11}{:>11}{:>11}{:>11}{:>13}\n", first, "step ms", "against", "bubble",
                      "idle", "imbalance", "memory");
 }
 
@@ -60,9 +90,9 @@ std::string name_of(const Candidate& candidate) {
 std::string plan_line(const Plan& plan) {
   const Prediction& prediction = plan.chosen.prediction;
   return fmt::format(
-      "{}, {} micro-batches, units {}: predicted step {}, bubble {:.1f} %, imbalance {:.1f} %, {} on the "
+      "{}, {} micro-batches, {}: predicted step {}, bubble {:.1f} %, imbalance {:.1f} %, {} on the "
       "fullest rank",
-      name_of(plan.chosen), plan.micro_batches, fmt::join(plan.chosen.layout.units, " "),
+      name_of(plan.chosen), plan.micro_batches, stages_text(plan.chosen.layout.units),
       time_text(prediction.step), 100 * prediction.measures.bubble_ratio, 100 * prediction.imbalance,
       bytes_text(prediction.peak_memory));
 }
@@ -101,7 +131,7 @@ std::string stage_map(const Plan& plan, const planner::PlanRequest& request) {
   return text;
 }
 
-std::string step_table(const Plan& plan) {
+std::string step_table(const Plan& plan, const planner::Machine& machine) {
   const Prediction& prediction = plan.chosen.prediction;
   const PlanFigures figures = figures_of(plan);
   std::string text = fmt::format("predicted step        {}{}\n", time_text(prediction.step),
@@ -113,7 +143,7 @@ std::string step_table(const Plan& plan) {
                       100 * prediction.measures.bubble_ratio_rank_span, 100 * prediction.idle_ratio);
   text += fmt::format("imbalance             {:.2f} %: rank {} computes that much longer than the mean\n",
                       100 * prediction.imbalance, prediction.slowest_rank);
-  text += fmt::format("fullest rank          {}\n", bytes_text(prediction.peak_memory));
+  text += fmt::format("fullest rank          {}\n", fullest_text(prediction, machine));
   const std::array<std::pair<const char*, double>, 6> causes{{{"fill", figures.idle.fill},
                                                               {"wait", figures.idle.wait},
                                                               {"transfer", figures.idle.transfer},
@@ -129,25 +159,26 @@ std::string step_table(const Plan& plan) {
 std::string schedule_table(const std::vector<Candidate>& schedules, const Candidate& chosen,
                            const planner::PlanRequest& request) {
   std::string text = head("schedule");
-  size_t rows = 0;
+  std::vector<std::string> said;
   for (const Candidate& candidate : schedules) {
     const bool ours = same(candidate, chosen);
+    const bool again = std::find(said.begin(), said.end(), candidate.schedule) != said.end();
+    if (again && !ours) continue;
+    said.push_back(candidate.schedule);
     std::string name = name_of(candidate);
     if (request.workloads.size() > 1)
       name += fmt::format(", micro {}", request.workloads[candidate.workload].model.micro_batch);
     if (candidate.prediction.step > 0) {
-      if (++rows <= most_rows || ours)
-        text += fmt::format("{} {:<26}{}", ours ? '>' : ' ', name,
-                            row(candidate.prediction, chosen.prediction.step));
-      if (!candidate.refusal.empty() && rows <= most_rows)
-        text.insert(text.size() - 1, "  " + candidate.refusal);
-    } else if (candidate.workload == 0) {
+      text += fmt::format("{} {:<26}{}", ours ? '>' : ' ', name,
+                          row(candidate.prediction, chosen.prediction.step));
+      if (!candidate.refusal.empty()) text.insert(text.size() - 1, "  " + candidate.refusal);
+    } else {
       std::string reason = candidate.refusal;
-      if (reason.size() > reason_width) reason = reason.substr(0, reason_width - 1) + "…";
-      text += fmt::format("  {:<26}   {}\n", name, reason);
+      const std::string prefix = fmt::format("schedule {}: ", candidate.schedule);
+      if (reason.rfind(prefix, 0) == 0) reason.erase(0, prefix.size());
+      text += fmt::format("  {:<26}   {}\n", candidate.schedule, shortened(reason));
     }
   }
-  if (rows > most_rows) text += fmt::format("  and {} slower ones (--json has all)\n", rows - most_rows);
   return text;
 }
 
@@ -157,6 +188,24 @@ std::string cut_table(const Plan& plan) {
   for (const planner::OtherCut& cut : plan.cuts)
     text += fmt::format("  {:<26}{}", planner::to_string(cut.cut),
                         row(cut.prediction, plan.chosen.prediction.step));
+  return text;
+}
+
+std::string sensitivity_table(const std::vector<planner::Sensitivity>& rows) {
+  std::string text = fmt::format("  {:<26}{:>11}{:>12}{:>11}{:>11}  {}\n", "with", "step ms", "tokens/s",
+                                 "a token", "bubble", "schedule");
+  for (const planner::Sensitivity& row : rows) {
+    if (!row.refusal.empty()) {
+      const std::string reason = row.refusal.substr(row.refusal.find_last_of('\n') + 1);
+      text += fmt::format("  {:<26}   {}\n", row.change, shortened(reason));
+      continue;
+    }
+    const Prediction& prediction = row.chosen.prediction;
+    text += fmt::format(
+        "  {:<26}{:>11}{:>12.5g}{:>+9.1f} %{:>9.2f} %  {}{}\n", row.change, ms(prediction.step),
+        prediction.tokens_per_second, std::abs(row.gain) < 5e-4 ? 0.0 : -100 * row.gain,
+        100 * prediction.measures.bubble_ratio, name_of(row.chosen), prediction.fits ? "" : "; does not fit");
+  }
   return text;
 }
 

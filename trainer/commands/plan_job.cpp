@@ -13,7 +13,6 @@
 #include "parallel/planner/profile.h"
 #include "trainer/backend.h"
 #include "trainer/commands/plan_shown_only.h"
-#include "trainer/commands/plan_what_if.h"
 #include "trainer/corpus.h"
 #include "trainer/job/cluster_file.h"
 #include "trainer/job_plan.h"
@@ -33,6 +32,7 @@ using planner::PlanRequest;
 
 // What the comparison with all schedules may take, beside the plan itself.
 constexpr planner::SearchBudget comparison_budget{1.2e7, 2e4};
+constexpr planner::SearchBudget change_budget{4e6, 5e3};
 constexpr int64_t most_sizes = 64;
 
 /// A job, what it is planned with, and the plan.
@@ -60,6 +60,11 @@ class Planning {
   Backend& backend() { return backend_; }
   bool elsewhere() const { return cluster_ || !options_.profile.empty(); }
 
+  /// Of a cluster's those that the job takes; 0: this machine.
+  int64_t devices() const {
+    return cluster_ ? job_.parallel.pipeline * job_.parallel.data * cluster_->device.devices_per_rank : 0;
+  }
+
   /// The job as a run would have it.
   Job decided() const {
     Job made = decided_job(job_, plan_);
@@ -85,7 +90,7 @@ class Planning {
       std::erase_if(all, [&](const Candidate& each) {
         return each.schedule == ours.schedule && each.chunks == ours.chunks && each.slack == ours.slack;
       });
-      all.push_back(std::move(ours));
+      all.insert(all.begin(), std::move(ours));  // first among equals
     }
     // Those that are not run are known better than by their refusal.
     const std::vector<Candidate> shown = shown_only(request_);
@@ -102,8 +107,14 @@ class Planning {
     return all;
   }
 
-  std::vector<WhatIf> questions() {
-    return what_if(plan_, request_, [&](int64_t size) { return costs_at(size); });
+  /// With the schedule that was chosen.
+  std::vector<planner::Sensitivity> changes() const {
+    PlanRequest request = request_;
+    request.schedule = plan_.chosen.schedule;
+    request.chunks = plan_.chosen.chunks;
+    request.slack = plan_.chosen.slack;
+    request.budget = change_budget;
+    return planner::sensitivities(request, plan_);
   }
 
  private:
@@ -194,11 +205,17 @@ void print(Planning& planning, std::ostream& out) {
         workload.model.micro_batch, job.batch.micro);
   }
   out << fmt::format("plan: {}{}\n\n", plan_line(plan), plan.chosen.proved ? " (no cut is better)" : "");
-  const std::vector<std::string> limits = limits_of(plan, request.machine);
+  const std::vector<std::string> limits = planner::limits(request, plan);
   if (!planning.options().brief) out << stage_map(plan, request) << "\n";
-  out << step_table(plan) << "\n";
-  if (limits.empty()) out << "nothing limits the step by more than 1 %\n";
-  for (const std::string& limit : limits) out << "limited by " << limit << "\n";
+  out << step_table(plan, request.machine);
+  if (planning.devices() > 0) {
+    out << fmt::format("of each device        {:.5g} tokens a second ({} devices)\n",
+                       plan.chosen.prediction.tokens_per_second / static_cast<double>(planning.devices()),
+                       planning.devices());
+  }
+  out << "\n";
+  if (limits.empty()) out << "nothing holds the step back by 1 % or more\n";
+  for (const std::string& limit : limits) out << "held back: " << limit << "\n";
   const bool recomputes = job.recompute.mode != RecomputeMode::none || !job.recompute.stages.empty();
   if (recomputes) out << without_saving(plan);
   if (!planning.options().brief) {
@@ -206,7 +223,7 @@ void print(Planning& planning, std::ostream& out) {
     out << "\n"
         << schedule_table(schedules, plan.chosen, request) << advice(planning, schedules) << "\n"
         << cut_table(plan) << "\n"
-        << table(planning.questions());
+        << sensitivity_table(planning.changes());
   }
   if (!planning.options().memory) return;
   const Job decided = planning.decided();
@@ -222,7 +239,7 @@ void print_json(Planning& planning, std::ostream& out) {
     schedules.push_back(to_json(candidate, planning.request()));
   }
   plan["schedules"] = schedules;
-  plan["what_if"] = to_json(planning.questions());
+  plan["sensitivities"] = to_json(planning.changes());
   nlohmann::ordered_json file;
   const Job decided = planning.decided();
   // A program that is too long to simulate is too long to be lowered for a table.

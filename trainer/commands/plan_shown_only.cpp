@@ -25,7 +25,10 @@ planner::Prediction predict(const planner::PlanRequest& request, const planner::
   layout.units =
       planner::cut_evenly(runtime::unit_seconds(workload.model, planner::Recompute::none), made.blocks());
   layout.recompute.assign(layout.units.size(), planner::Recompute::none);
-  const schedule::Costs costs = layout_costs(sums, request.machine, made, layout);
+  schedule::Schedule one_copy = made;  // costs are those of the blocks
+  one_copy.copies = 1;
+  one_copy.rank_of_stage.resize(layout.units.size());
+  const schedule::Costs costs = layout_costs(sums, request.machine, one_copy, layout);
   schedule::LoweringOptions options;
   options.reduce_gradients = request.machine.replicas > 1;
   options.receive_lead = sufficient_receive_lead(made, costs, options);
@@ -57,7 +60,9 @@ std::vector<planner::Candidate> shown_only(const planner::PlanRequest& request) 
     if (kind.versions > 1) options.steps = steady_steps;
     const double actions = 4.0 * options.ranks * options.micro_batches * options.steps;
     try {
-      if (actions <= most_actions)
+      if (actions > most_actions)
+        shown.refusal = "planned, not run; too many actions to show here";
+      else
         shown.prediction = predict(request, sums, schedule::generate(kind.name, options), shown.layout);
     } catch (const schedule::ScheduleError& error) {
       shown.refusal = error.what();

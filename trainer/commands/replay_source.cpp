@@ -77,6 +77,7 @@ ReplaySource job_source(const ReplaySourceArguments& arguments) {
   machine.ranks = plan.topology.pipeline();
   machine.replicas = plan.topology.replicas();
   machine.links = costs.links;
+  machine.pace = costs.pace;
   machine.links.traffic_slowdown = 0;  // a replay's actions take their time, whatever passes beside them
   const planner::UnitSums sums(costs.model);
   ReplaySource made;
