@@ -130,8 +130,7 @@ JobCosts costs_on_cluster(const Job& job, Backend& backend, const Cluster& clust
   for (planner::UnitCosts& unit : costs.model.units)
     unit.resident_bytes = (unit.resident_bytes + device.state_shards - 1) / device.state_shards;
   costs.links = cluster_links(job, cluster);
-  costs.note = fmt::format("unit costs by formula with the rates of {} ({})", cluster.cluster.name,
-                           costs.model.source);
+  costs.note = fmt::format("unit costs {}, the rates of {}", costs.model.source, cluster.cluster.name);
   return costs;
 }
 
@@ -147,7 +146,8 @@ JobCosts costs_by_formula(const Job& job, Backend& backend, const std::optional<
   costs.model =
       formula_costs(common, rates.value_or(runtime::nominal_cpu_rates(common.compute, job.parallel.threads)),
                     footprint(job, backend));
-  costs.note = fmt::format("unit costs by formula: {}", why);
+  if (!rates) costs.model.source += " (nominal)";
+  costs.note = fmt::format("unit costs {}; {}", costs.model.source, why);
   return costs;
 }
 

@@ -61,8 +61,9 @@ bool same(const Candidate& a, const Candidate& b) {
 }
 
 std::string row(const Prediction& prediction, double best) {
+  const double against = 100 * (prediction.step / best - 1);
   return fmt::format("{:>11}{:>9.1f} %{:>9.2f} %{:>9.2f} %{:>9.2f} %{:>13}{}\n", ms(prediction.step),
-                     100 * (prediction.step / best - 1), 100 * prediction.measures.bubble_ratio,
+                     std::abs(against) < 0.05 ? 0.0 : against, 100 * prediction.measures.bubble_ratio,
                      100 * prediction.idle_ratio, 100 * prediction.imbalance,
                      prediction.memory.empty() ? "–" : bytes_text(prediction.peak_memory),
                      prediction.fits ? "" : "  does not fit");

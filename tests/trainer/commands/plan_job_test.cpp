@@ -146,7 +146,7 @@ TEST(PlanJob, MemoryLimitsChooseRecomputation) {
 TEST(PlanJob, ClustersArePlannedByTheirRates) {
   const std::vector<std::string> overrides{"parallel.data=1"};
   const std::string text = answer(overrides, on_cluster());
-  EXPECT_THAT(text, AllOf(HasSubstr("with the rates of DGX H100"), HasSubstr("of each device"),
+  EXPECT_THAT(text, AllOf(HasSubstr("the rates of DGX H100"), HasSubstr("of each device"),
                           HasSubstr("of 80.00 GiB")));
   try {
     answer({"parallel.data=300", "batch.global=1200"}, on_cluster());
