@@ -1,14 +1,17 @@
 #include "trainer/accounting/root_tracing.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace penstock::accounting {
 
 void add_to(std::vector<Culprit>& culprits, int rank, int to, double seconds) {
   if (seconds <= 0) return;
-  for (Culprit& culprit : culprits) {
-    if (culprit.rank != rank || culprit.to != to) continue;
-    culprit.seconds += seconds;
+  for (size_t at = 0; at < culprits.size(); ++at) {
+    if (culprits[at].rank != rank || culprits[at].to != to) continue;
+    culprits[at].seconds += seconds;
+    // Those that come often move to the front.
+    std::swap(culprits[at], culprits[at / 2]);
     return;
   }
   culprits.push_back({rank, to, seconds});
@@ -58,8 +61,22 @@ void RootTracing::resolve(int rank, size_t number) {
   for (auto gap = first_gap; gap != theirs.end() && gap->begin < wait.end; ++gap)
     inherit(rank, *gap, wait.peer, scale * inside(*gap), first);
   add_root(first, wait.peer, -1, length - waited);
+  keep_largest(first, length);
   wait.roots = first;
   wait.roots_end = roots_.size();
+}
+
+// Chains over many ranks would gather a little of each: the largest roots take over the others' seconds.
+void RootTracing::keep_largest(size_t first, double length) {
+  if (roots_.size() - first <= kept_roots) return;
+  const auto begin = roots_.begin() + static_cast<std::ptrdiff_t>(first);
+  const auto kept = begin + static_cast<std::ptrdiff_t>(kept_roots);
+  std::partial_sort(begin, kept, roots_.end(),
+                    [](const Culprit& a, const Culprit& b) { return a.seconds > b.seconds; });
+  roots_.erase(kept, roots_.end());
+  double sum = 0;
+  for (size_t at = first; at < roots_.size(); ++at) sum += roots_[at].seconds;
+  for (size_t at = first; at < roots_.size(); ++at) roots_[at].seconds *= length / sum;
 }
 
 void RootTracing::inherit(int rank, const Gap& theirs, int peer, double seconds, size_t first) {

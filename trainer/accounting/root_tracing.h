@@ -19,7 +19,7 @@ namespace penstock::accounting {
 /// delay that it had earlier.)
 ///
 /// Waits are resolved in the order of their ends: what a peer waited for before the action that ends our wait
-/// ended earlier. Each keeps its roots, so that a chain is followed one link at a time.
+/// ended earlier. Each keeps its largest roots, so that a chain is followed one link at a time.
 class RootTracing {
  public:
   explicit RootTracing(size_t ranks) : gaps_(ranks) {}
@@ -41,6 +41,8 @@ class RootTracing {
   void count_from_here(int rank) { gaps_[static_cast<size_t>(rank)].counted_from = gaps_of(rank).size(); }
 
  private:
+  static constexpr size_t kept_roots = 4;  ///< of a wait
+
   struct Gap {
     double begin = 0;
     double end = 0;
@@ -67,6 +69,7 @@ class RootTracing {
   void resolve(int rank, size_t gap);
   /// Adds `seconds` of what is behind one of the peer's gaps.
   void inherit(int rank, const Gap& theirs, int peer, double seconds, size_t first);
+  void keep_largest(size_t first, double length);
   void add_root(size_t first, int rank, int to, double seconds);
 
   std::vector<RankGaps> gaps_;
