@@ -33,15 +33,20 @@ struct ColumnSums {
 template <class T, bool with_weight, bool with_bias>
 __global__ void __launch_bounds__(column_threads) column_sums_kernel(ColumnSums<T> call) {
   constexpr int width = pack_width<T>;
-  constexpr int warps = column_threads / warp_threads;
   constexpr int block_columns = column_packs * width;
-  constexpr int kinds = (with_weight ? 1 : 0) + (with_bias ? 1 : 0);
-  SHARED_ARRAY(float, sums, kinds * warps * block_columns);
-  const int pack = static_cast<int>(threadIdx.x) % column_packs;
+  constexpr int outputs = (with_weight && with_bias ? 2 : 1) * block_columns;
+  constexpr int bias_output = with_weight ? block_columns : 0;
+  constexpr int parts = column_threads / outputs;  ///< threads that share the sum of one output
+  constexpr int part_rows = column_rows / parts;
+  SHARED_ARRAY(float, of_threads, column_rows * outputs);
+  SHARED_ARRAY(float, of_parts, column_threads);
+  const auto thread = static_cast<int>(threadIdx.x);
+  const int pack = thread % column_packs;
+  const int lane = thread / column_packs;
   const int64_t first = (static_cast<int64_t>(blockIdx.x) * column_packs + pack) * width;
   Floats<width> weight_sum{};
   Floats<width> bias_sum{};
-  for (int64_t row = threadIdx.x / column_packs; row < call.rows; row += column_rows) {
+  for (int64_t row = lane; row < call.rows; row += column_rows) {
     const int64_t token = row / call.heads;
     const int64_t head = row - token * call.heads;
     const int64_t offset = token * call.token_stride + head * call.columns;
@@ -59,33 +64,31 @@ __global__ void __launch_bounds__(column_threads) column_sums_kernel(ColumnSums<
       for (int i = 0; i < width; ++i) bias_sum[i] += dy[i];
     }
   }
-  // Lanes of a warp with the same pack, then warps, both in one order.
-  const int warp = static_cast<int>(threadIdx.x) / warp_threads;
 #pragma unroll
-  for (int i = 0; i < width; ++i) {
-#pragma unroll
-    for (int distance = warp_threads / 2; distance >= column_packs; distance /= 2) {
-      if (with_weight) weight_sum[i] += __shfl_xor_sync(whole_warp, weight_sum[i], distance);
-      if (with_bias) bias_sum[i] += __shfl_xor_sync(whole_warp, bias_sum[i], distance);
+  for (int i = 0; i < width; i += 4) {
+    const int at = lane * outputs + pack * width + i;
+    if constexpr (with_weight) {
+      store4(of_threads + at,
+             make_float4(weight_sum[i], weight_sum[i + 1], weight_sum[i + 2], weight_sum[i + 3]));
     }
-    if (threadIdx.x % warp_threads < column_packs) {
-      const int at = warp * block_columns + pack * width + i;
-      if (with_weight) sums[at] = weight_sum[i];
-      if (with_bias) sums[(kinds - 1) * warps * block_columns + at] = bias_sum[i];
+    if constexpr (with_bias) {
+      store4(of_threads + (at + bias_output),
+             make_float4(bias_sum[i], bias_sum[i + 1], bias_sum[i + 2], bias_sum[i + 3]));
     }
   }
   __syncthreads();
-  const int64_t column = static_cast<int64_t>(blockIdx.x) * block_columns + threadIdx.x;
-  if (threadIdx.x >= block_columns || column >= call.columns) return;
-  float weight_total = 0;
-  float bias_total = 0;
-  for (int w = 0; w < warps; ++w) {
-    const int at = w * block_columns + static_cast<int>(threadIdx.x);
-    if (with_weight) weight_total += sums[at];
-    if (with_bias) bias_total += sums[(kinds - 1) * warps * block_columns + at];
-  }
-  if (with_weight) call.dweight[column] += weight_total;
-  if (with_bias) call.dbias[column] += bias_total;
+  const int output = thread % outputs;
+  float sum = 0;
+#pragma unroll
+  for (int i = 0; i < part_rows; ++i) sum += of_threads[(thread / outputs * part_rows + i) * outputs + output];
+  of_parts[thread] = sum;
+  __syncthreads();
+  const int64_t column = static_cast<int64_t>(blockIdx.x) * block_columns + output % block_columns;
+  if (thread >= outputs || column >= call.columns) return;
+  float total = 0;
+  for (int part = 0; part < parts; ++part) total += of_parts[part * outputs + output];
+  float* const to = with_bias && output >= bias_output ? call.dbias : call.dweight;
+  to[column] += total;
 }
 
 template <class T, bool with_weight, bool with_bias>

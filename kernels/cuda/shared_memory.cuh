@@ -10,7 +10,7 @@ namespace penstock::cuda {
 template <class T>
 using Shared = T*;
 
-#define SHARED_ARRAY(type, name, count) __shared__ type name[count]
+#define SHARED_ARRAY(type, name, count) __shared__ __align__(16) type name[count]
 
 template <class T>
 __device__ inline Shared<T> dynamic_shared() {
@@ -32,7 +32,7 @@ template <class T>
 using Shared = simt::SharedPointer<T>;
 
 #define SHARED_ARRAY(type, name, count) \
-  static thread_local ::penstock::simt::SharedArray<type, count> name(#name)
+  static thread_local constinit ::penstock::simt::SharedArray<type, count> name(#name)
 
 template <class T>
 Shared<T> dynamic_shared() {

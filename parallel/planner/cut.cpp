@@ -11,38 +11,59 @@ namespace {
 
 constexpr double never = std::numeric_limits<double>::infinity();
 
-// Dynamic programming over (stages, units): `join(rest, run)` is the value of a cut whose first run costs
-// `run` and whose rest is worth `rest`. Values of the suffixes: value[stages][first unit].
-class Suffixes {
+class Runs {
  public:
-  Suffixes(const std::vector<double>& costs, int stages) : units_(costs.size()), stages_(stages) {
-    sums_.assign(units_ + 1, 0);
+  Runs(const std::vector<double>& costs, int stages)
+      : units_(costs.size()), stages_(static_cast<size_t>(stages)), sums_(units_ + 1, 0) {
     for (size_t unit = 0; unit < units_; ++unit) sums_[unit + 1] = sums_[unit] + costs[unit];
   }
 
-  double run(size_t begin, size_t end) const { return sums_[end] - sums_[begin]; }
-
-  template <class Join>
-  void solve(Join join) {
-    value_.assign(static_cast<size_t>(stages_) + 1, std::vector<double>(units_ + 1, never));
-    value_[0][units_] = 0;
-    for (size_t left = 1; left < value_.size(); ++left) {
-      for (size_t begin = 0; begin < units_; ++begin) {
-        for (size_t end = begin + 1; end <= units_; ++end)
-          value_[left][begin] = std::min(value_[left][begin], join(value_[left - 1][end], run(begin, end)));
+  // What the dearest of the runs costs at least. As the first run grows it gets dearer, and the rest cheaper:
+  // the best first run ends where they meet.
+  double least_dearest() const {
+    std::vector<double> rest(units_ + 1, never);
+    for (size_t begin = 0; begin < units_; ++begin) rest[begin] = run(begin, units_);
+    for (size_t left = 2; left <= stages_; ++left) {
+      const size_t last = units_ - left + 1;  // the first run leaves a unit for each of the others
+      for (size_t begin = 0; begin < last; ++begin) {
+        size_t low = begin + 1;
+        size_t high = last;
+        while (low < high) {
+          const size_t middle = (low + high) / 2;
+          run(begin, middle) >= rest[middle] ? high = middle : low = middle + 1;
+        }
+        double best = std::max(run(begin, low), rest[low]);
+        if (low > begin + 1) best = std::min(best, std::max(run(begin, low - 1), rest[low - 1]));
+        rest[begin] = best;
       }
+      for (size_t begin = last; begin <= units_; ++begin) rest[begin] = never;
     }
+    return rest[0];
   }
 
-  double best() const { return value_.back()[0]; }
-
-  template <class Join>
-  std::vector<int> cut(Join join) const {
+  // Of the cuts whose runs cost at most `most`, that with the least sum of squares, and of equals that with
+  // longer runs in front.
+  std::vector<int> least_squares(double most) const {
+    // value[stages][first unit] of the suffixes.
+    std::vector<std::vector<double>> value(stages_ + 1, std::vector<double>(units_ + 1, never));
+    value[0][units_] = 0;
+    const auto sum = [&](size_t left, size_t begin, size_t end) {
+      const double cost = run(begin, end);
+      return cost > most ? never : value[left - 1][end] + cost * cost;
+    };
+    for (size_t left = 1; left <= stages_; ++left) {
+      for (size_t begin = stages_ - left; begin + left <= units_; ++begin) {
+        double& best = value[left][begin];
+        for (size_t end = begin + 1; end <= units_ && run(begin, end) <= most; ++end)
+          best = std::min(best, sum(left, begin, end));
+      }
+    }
     std::vector<int> counts;
     size_t begin = 0;
-    for (size_t left = value_.size() - 1; left > 0; --left) {
-      size_t end = units_;
-      while (end > begin + 1 && join(value_[left - 1][end], run(begin, end)) != value_[left][begin]) --end;
+    for (size_t left = stages_; left > 0; --left) {
+      size_t end = begin + 1;
+      while (end < units_ && run(begin, end + 1) <= most) ++end;
+      while (end > begin + 1 && sum(left, begin, end) != value[left][begin]) --end;
       counts.push_back(static_cast<int>(end - begin));
       begin = end;
     }
@@ -50,10 +71,11 @@ class Suffixes {
   }
 
  private:
+  double run(size_t begin, size_t end) const { return sums_[end] - sums_[begin]; }
+
   size_t units_;
-  int stages_;
+  size_t stages_;
   std::vector<double> sums_;
-  std::vector<std::vector<double>> value_;
 };
 
 }  // namespace
@@ -65,13 +87,9 @@ std::vector<int> cut_evenly(const std::vector<double>& unit_costs, int stages) {
                     "or a deeper model",
                     stages, unit_costs.size()));
   }
-  Suffixes suffixes(unit_costs, stages);
-  suffixes.solve([](double rest, double run) { return std::max(rest, run); });
+  const Runs runs(unit_costs, stages);
   // Sums of the same costs in another order may differ in their last bits.
-  const double most = suffixes.best() * (1 + 1e-12);
-  const auto squares = [most](double rest, double run) { return run > most ? never : rest + run * run; };
-  suffixes.solve(squares);
-  return suffixes.cut(squares);
+  return runs.least_squares(runs.least_dearest() * (1 + 1e-12));
 }
 
 }  // namespace penstock::planner

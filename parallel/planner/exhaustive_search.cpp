@@ -15,11 +15,12 @@ constexpr size_t most_combinations = 1 << 10;
 
 class Exhaustive {
  public:
-  Exhaustive(LayoutScorer& scorer, SearchResult& found, size_t evaluations, double partial_layouts)
+  Exhaustive(LayoutScorer& scorer, SearchResult& found, double actions, double partial_layouts)
       : scorer_(scorer),
         found_(found),
-        last_(scorer.evaluations() + evaluations),
+        last_(scorer.spent() + actions),
         left_(partial_layouts),
+        weight_(std::max(1.0, scorer.machine().ranks / 16.0)),
         stages_(scorer.schedule().stages()),
         units_(scorer.sums().units()),
         busy_(static_cast<size_t>(scorer.machine().ranks), 0),
@@ -60,7 +61,8 @@ class Exhaustive {
     --open_stages_[rank];
     const int first = stage + 1 == stages_ ? units_ : begin + 1;
     for (int end = first; end <= units_ - (stages_ - stage - 1) && !stopped_; ++end) {
-      if (--left_ < 0) stopped_ = true;
+      left_ -= weight_;
+      if (left_ < 0) stopped_ = true;
       const bool fits = found_.score.overflow == 0;
       busy_[rank] = busy_before + micro_batches() * (fits ? scorer_.least_fitting_time(stage, begin, end)
                                                           : scorer_.least_time(stage, begin, end));
@@ -98,7 +100,7 @@ class Exhaustive {
   }
 
   void try_layout() {
-    if (scorer_.evaluations() >= last_) {
+    if (scorer_.spent() >= last_) {
       stopped_ = true;
       return;
     }
@@ -150,8 +152,9 @@ class Exhaustive {
 
   LayoutScorer& scorer_;
   SearchResult& found_;
-  size_t last_;
+  double last_;
   double left_;
+  double weight_;  // of a partial layout: a look at all ranks
   int stages_;
   int units_;
   bool stopped_ = false;
@@ -165,9 +168,8 @@ class Exhaustive {
 
 }  // namespace
 
-bool improve_exhaustively(LayoutScorer& scorer, SearchResult& found, size_t evaluations,
-                          double partial_layouts) {
-  return Exhaustive(scorer, found, evaluations, partial_layouts).run();
+bool improve_exhaustively(LayoutScorer& scorer, SearchResult& found, double actions, double partial_layouts) {
+  return Exhaustive(scorer, found, actions, partial_layouts).run();
 }
 
 void improve_recompute(LayoutScorer& scorer, SearchResult& found) {

@@ -20,6 +20,9 @@ constexpr size_t most_enumerated = 4;
 // Graphs up to this size settle their messages' order for every layout.
 constexpr size_t settled_each_time = 1 << 12;
 
+// What a layout takes to be scored beside its actions, in actions a stage.
+constexpr double stage_actions = 30;
+
 size_t at(int index) {
   return static_cast<size_t>(index);
 }
@@ -94,6 +97,7 @@ bool LayoutScorer::may(int stage, Recompute mode) const {
 }
 
 void LayoutScorer::update_terms(const Layout& layout) {
+  spent_ += stage_actions * static_cast<double>(terms_.size());
   int begin = 0;
   for (size_t s = 0; s < terms_.size(); ++s) {
     StageTerms& terms = terms_[s];
@@ -345,7 +349,7 @@ double LayoutScorer::bound() const {
 }
 
 Score LayoutScorer::forecast_score(const Layout& layout) {
-  ++evaluations_;
+  spent_ += static_cast<double>(forecast_.actions());
   if (contended_ && (forecast_.actions() <= settled_each_time || !forecast_.settled()))
     forecast_.settle(costs_);
   return {overflow(layout), forecast_.time(costs_).step, spread()};

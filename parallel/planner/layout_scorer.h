@@ -65,7 +65,8 @@ class LayoutScorer {
   /// which the stage alone fits its rank, infinite if there is none.
   double least_time(int stage, int begin, int end) const;
   double least_fitting_time(int stage, int begin, int end) const;
-  size_t evaluations() const { return evaluations_; }
+  /// What all scores took so far, in actions timed: a search's budget.
+  double spent() const { return spent_; }
 
  private:
   /// A stage under a mode.
@@ -121,7 +122,7 @@ class LayoutScorer {
   std::vector<double> backward_delay_;
   std::vector<bool> split_;
   bool contended_ = false;
-  size_t evaluations_ = 0;
+  double spent_ = 0;
 };
 
 }  // namespace penstock::planner

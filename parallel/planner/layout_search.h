@@ -7,9 +7,10 @@
 
 namespace penstock::planner {
 
-/// How long a search may take, in actions timed (StepForecast) and partial layouts tried.
+/// How long a search may take: actions timed (some nanoseconds each; LayoutScorer::spent()) and partial
+/// layouts tried.
 struct SearchBudget {
-  double actions = 2e7;
+  double actions = 4e7;
   double partial_layouts = 1e5;
 };
 
@@ -27,16 +28,15 @@ struct SearchResult {
 SearchResult search_layout(LayoutScorer& scorer, const std::vector<std::vector<int>>& seeds,
                            const SearchBudget& budget);
 
-/// Improves `found` by moving units between stages, until no move helps or `evaluations` are spent.
-void improve_locally(LayoutScorer& scorer, SearchResult& found, size_t evaluations);
+/// Improves `found` by moving units between stages, until no move helps or `actions` are spent.
+void improve_locally(LayoutScorer& scorer, SearchResult& found, double actions);
 
-/// The same from layouts near `found` that a few random moves lead to, until `evaluations` are spent.
-void improve_by_shaking(LayoutScorer& scorer, SearchResult& found, size_t evaluations);
+/// The same from layouts near `found` that a few random moves lead to, until `actions` are spent.
+void improve_by_shaking(LayoutScorer& scorer, SearchResult& found, double actions);
 
 /// Tries all layouts that may be better than `found`, and says whether it came to the end within
-/// `evaluations` and `partial_layouts`.
-bool improve_exhaustively(LayoutScorer& scorer, SearchResult& found, size_t evaluations,
-                          double partial_layouts);
+/// `actions` and `partial_layouts`.
+bool improve_exhaustively(LayoutScorer& scorer, SearchResult& found, double actions, double partial_layouts);
 
 /// With `found`'s units, tries the recompute modes that fit, one rank after another.
 void improve_recompute(LayoutScorer& scorer, SearchResult& found);

@@ -13,6 +13,9 @@ namespace penstock::planner {
 
 namespace {
 
+// Moves that are tried at most; of very many stages only the near ones.
+constexpr int most_moves = 1 << 16;
+
 struct Move {
   int from = 0;
   int to = 0;
@@ -22,7 +25,8 @@ struct Move {
 // Near moves first: they disturb least.
 std::vector<Move> moves(int stages) {
   std::vector<Move> all;
-  for (int distance = 1; distance < stages; ++distance) {
+  const int far = std::min(stages - 1, std::max(1, most_moves / 4 / stages));
+  for (int distance = 1; distance <= far; ++distance) {
     for (int left = 0; left + distance < stages; ++left) {
       for (const int units : {1, 2}) {
         all.push_back({left, left + distance, units});
@@ -43,10 +47,10 @@ bool apply(const Move& move, Layout& layout) {
 
 class LocalSearch {
  public:
-  LocalSearch(LayoutScorer& scorer, SearchResult& found, size_t evaluations)
+  LocalSearch(LayoutScorer& scorer, SearchResult& found, double actions)
       : scorer_(scorer),
         found_(found),
-        last_(scorer.evaluations() + evaluations),
+        last_(scorer.spent() + actions),
         moves_(moves(scorer.schedule().stages())) {}
 
   void run() {
@@ -54,7 +58,7 @@ class LocalSearch {
   }
 
  private:
-  bool spent() const { return scorer_.evaluations() >= last_; }
+  bool spent() const { return scorer_.spent() >= last_; }
 
   bool try_layout(Layout& layout) {
     const Score score = scorer_.score_against(layout, found_.score);
@@ -81,7 +85,7 @@ class LocalSearch {
 
   LayoutScorer& scorer_;
   SearchResult& found_;
-  size_t last_;
+  double last_;
   std::vector<Move> moves_;
   size_t next_ = 0;
 };
@@ -106,7 +110,7 @@ std::vector<int> cut_by_pace(const LayoutScorer& scorer) {
   double low = 0;
   double high = 0;
   for (int stage = 0; stage < S; ++stage) high = std::max(high, scorer.least_time(stage, 0, units));
-  constexpr int halvings = 50;
+  constexpr int halvings = 40;
   for (int i = 0; i < halvings; ++i) {
     const double middle = (low + high) / 2;
     (fill(middle, nullptr) ? high : low) = middle;
@@ -118,22 +122,21 @@ std::vector<int> cut_by_pace(const LayoutScorer& scorer) {
 
 }  // namespace
 
-void improve_locally(LayoutScorer& scorer, SearchResult& found, size_t evaluations) {
-  if (scorer.schedule().stages() > 1) LocalSearch(scorer, found, evaluations).run();
+void improve_locally(LayoutScorer& scorer, SearchResult& found, double actions) {
+  if (scorer.schedule().stages() > 1) LocalSearch(scorer, found, actions).run();
 }
 
-void improve_by_shaking(LayoutScorer& scorer, SearchResult& found, size_t evaluations) {
+void improve_by_shaking(LayoutScorer& scorer, SearchResult& found, double actions) {
   const std::vector<Move> all = moves(scorer.schedule().stages());
   if (all.empty() || scorer.sums().units() == scorer.schedule().stages()) return;
   std::minstd_rand random(1);
-  // A bound may excuse every layout of a descent from being timed: then the descents are counted.
-  const size_t last = scorer.evaluations() + evaluations;
-  for (size_t descent = 0; descent < evaluations && scorer.evaluations() < last; ++descent) {
+  const double last = scorer.spent() + actions;
+  while (scorer.spent() < last) {
     SearchResult shaken = found;
     const auto shakes = 2 + random() % 3;
     for (unsigned i = 0; i < shakes; ++i) apply(all[random() % all.size()], shaken.layout);
     shaken.score = scorer.score(shaken.layout);
-    improve_locally(scorer, shaken, last - std::min(last, scorer.evaluations()));
+    improve_locally(scorer, shaken, last - scorer.spent());
     if (shaken.score.better_than(found.score)) found = shaken;
   }
 }
@@ -149,8 +152,7 @@ SearchResult search_layout(LayoutScorer& scorer, const std::vector<std::vector<i
   std::sort(all.begin(), all.end());
   all.erase(std::unique(all.begin(), all.end()), all.end());
 
-  const auto evaluations =
-      static_cast<size_t>(budget.actions / static_cast<double>(scorer.forecast().actions())) + 1;
+  double left = budget.actions;
   std::vector<SearchResult> starts;
   for (const std::vector<int>& units : all) {
     SearchResult start;
@@ -161,17 +163,16 @@ SearchResult search_layout(LayoutScorer& scorer, const std::vector<std::vector<i
   std::stable_sort(starts.begin(), starts.end(),
                    [](const SearchResult& a, const SearchResult& b) { return a.score.better_than(b.score); });
   SearchResult best = starts.front();
-  // Half of the budget for the seeds, the best one first, and what is left for shaking and the proof.
-  size_t left = evaluations;
+  // A third of what is left for each start, the best one first; the rest for the proof and for shaking.
   for (SearchResult& start : starts) {
-    const size_t before = scorer.evaluations();
+    const double before = scorer.spent();
     improve_locally(scorer, start, left / 3);
-    left -= std::min(left, scorer.evaluations() - before);
+    left -= std::min(left, scorer.spent() - before);
     if (start.score.better_than(best.score)) best = start;
   }
   improve_recompute(scorer, best);
   best.proved = improve_exhaustively(scorer, best, left, budget.partial_layouts);
-  if (!best.proved) improve_by_shaking(scorer, best, left);
+  if (!best.proved && left > 0) improve_by_shaking(scorer, best, left);
   return best;
 }
 

@@ -29,14 +29,25 @@ class Numbers {
   int take(double now) {
     size_t index = 0;
     while (index < free_from_.size() && free_from_[index] > now) ++index;
-    if (index == free_from_.size()) free_from_.push_back(never);
-    free_from_[index] = never;
-    return static_cast<int>(index);
+    return take_at(index);
+  }
+  // The number that has been free longest, if another one stays free.
+  int take_in_turn(double now) {
+    const auto free =
+        std::count_if(free_from_.begin(), free_from_.end(), [&](double at) { return at <= now; });
+    const auto oldest = std::min_element(free_from_.begin(), free_from_.end());
+    return take_at(free > 1 ? static_cast<size_t>(oldest - free_from_.begin()) : free_from_.size());
   }
   void free_from(int index, double time) { free_from_[static_cast<size_t>(index)] = time; }
   int count() const { return static_cast<int>(free_from_.size()); }
 
  private:
+  int take_at(size_t index) {
+    if (index == free_from_.size()) free_from_.push_back(never);
+    free_from_[index] = never;
+    return static_cast<int>(index);
+  }
+
   std::vector<double> free_from_;
 };
 
@@ -235,7 +246,8 @@ class Lowering {
     if (graph_.consumer(id) >= 0) {
       const BufferPool pool =
           action.op == Op::forward ? BufferPool::activation_out : BufferPool::gradient_out;
-      instruction.output = {pool, pools[static_cast<size_t>(pool)].take(now)};
+      // In turn: costs are estimates, and a message that takes longer must not hold up the next action.
+      instruction.output = {pool, pools[static_cast<size_t>(pool)].take_in_turn(now)};
       output_[static_cast<size_t>(id)] = instruction.output;
     }
     // Not before the output is taken: an action that costs nothing would overwrite its own input.

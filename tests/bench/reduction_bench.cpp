@@ -24,8 +24,8 @@ namespace penstock {
 namespace {
 
 constexpr int micro_batches = 8;
-constexpr int vocabulary = 8192;
-constexpr int sequence = 128;
+constexpr int vocabulary = 2048;
+constexpr int sequence = 64;
 
 Job job_of(int pipeline, int replicas, int reduce_every) {
   return parse_job(
@@ -35,7 +35,7 @@ name = "bench"
 steps = 1000
 [model]
 family = "gpt2"
-layers = 6
+layers = 4
 hidden_size = 384
 heads = 6
 sequence_length = {}

@@ -40,6 +40,7 @@ numbers() { sed -E 's/.*("loss": [^,]*), ("grad_norm": [^,]*),.*/\1 \2/' "runs/$
 same() { # RUN REFERENCE STEPS
   [ "$(numbers "$1" | wc -l)" = "$3" ] || fail "run $1 has not $3 steps"
   diff <(numbers "$1") <(numbers "$2") || fail "$1 differs from $2"
+  "$penstock" checkpoint diff "runs/$1" "runs/$2" >diff.log 2>&1 || { cat diff.log; fail "the checkpoint of $1 differs"; }
 }
 train() { # RUN LAUNCHER… -- SETTINGS…
   local name=$1 launcher=()

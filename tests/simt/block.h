@@ -64,7 +64,6 @@ class Machine {
   uint64_t warp_exchange(WarpOperation operation, uint32_t mask, uint64_t value, int argument, int width,
                          const std::source_location& place);
   const SharedRegion& dynamic_shared() const { return dynamic_shared_; }
-  uint64_t block_number() const { return block_number_; }
   /// "kernel k, block (1,0,0), thread (7,0,0)" of the running thread.
   std::string whereabouts() const { return whereabouts(*running_); }
 
@@ -112,11 +111,13 @@ class Machine {
   std::exception_ptr error_;
   bool aborting_ = false;
   bool quit_ = false;
-  uint64_t block_number_ = 0;  ///< counts up over launches: what shared memory was written by
   std::unique_ptr<char[]> shared_memory_;
   std::unique_ptr<uint64_t[]> shared_written_;
   SharedRegion dynamic_shared_;
 };
+
+/// Counts the blocks of this host thread's launches: what shared memory was written by.
+extern thread_local constinit uint64_t current_block;
 
 bool same_place(const std::source_location& a, const std::source_location& b);
 std::string to_string(const std::source_location& place);

@@ -11,9 +11,11 @@
 namespace penstock::simt {
 
 thread_local constinit const Here* current_here = nullptr;
+thread_local constinit uint64_t current_block = 0;
 
 bool same_place(const std::source_location& a, const std::source_location& b) {
-  return a.line() == b.line() && a.column() == b.column() && std::strcmp(a.file_name(), b.file_name()) == 0;
+  return a.line() == b.line() && a.column() == b.column() &&
+         (a.file_name() == b.file_name() || std::strcmp(a.file_name(), b.file_name()) == 0);
 }
 
 std::string to_string(const std::source_location& place) {
@@ -102,7 +104,7 @@ void Machine::run(const LaunchRequest& request, const std::function<void()>& bod
 }
 
 void Machine::run_block(uint3 block) {
-  ++block_number_;
+  ++current_block;
   finished_ = 0;
   at_barrier_ = 0;
   votes_ = 0;
@@ -243,6 +245,7 @@ void Machine::note_finished(Thread& thread) {
 void Machine::note_fault(const Thread& thread, const std::source_location& place, const std::string& what) {
   error_ = std::make_exception_ptr(
       Fault(fmt::format("{}, {}: {}", whereabouts(thread), to_string(place), what)));
+  end_.arrive();  // the host reads it
   aborting_ = true;
 }
 

@@ -36,9 +36,8 @@ const SharedRegion* dynamic_shared_region() {
 void check_shared_read(const SharedRegion& region, const void* address, size_t bytes, size_t alignment,
                        const std::source_location& place) {
   const ptrdiff_t offset = offset_in(region, address, bytes, alignment, place);
-  const uint64_t block = Machine::of_this_thread().block_number();
   for (const ptrdiff_t byte : {offset, offset + static_cast<ptrdiff_t>(bytes) - 1}) {
-    if (region.written[byte] != block) {
+    if (region.written[byte] != current_block) {
       fault(fmt::format("reads {} at offset {} before this block has written it", region.name, byte), place);
     }
   }
@@ -47,7 +46,7 @@ void check_shared_read(const SharedRegion& region, const void* address, size_t b
 void check_shared_write(const SharedRegion& region, const void* address, size_t bytes, size_t alignment,
                         const std::source_location& place) {
   const ptrdiff_t offset = offset_in(region, address, bytes, alignment, place);
-  std::fill_n(region.written + offset, bytes, Machine::of_this_thread().block_number());
+  std::fill_n(region.written + offset, bytes, current_block);
 }
 
 }  // namespace penstock::simt

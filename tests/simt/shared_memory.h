@@ -89,20 +89,29 @@ class SharedPointer {
 template <class T, size_t count>
 class SharedArray {
  public:
-  explicit SharedArray(const char* name)
-      : region_{name, reinterpret_cast<char*>(values_.data()), sizeof(values_), written_.data()} {}
+  /// A constant expression, so that no thread is seen to initialise it for the others.
+  explicit constexpr SharedArray(const char* name) : name_(name) {}
   SharedArray(const SharedArray&) = delete;
   SharedArray& operator=(const SharedArray&) = delete;
 
   SharedReference<T> operator[](const PlacedIndex& at) {
-    return {values_.data() + at.index, &region_, at.place};
+    return {values_.data() + at.index, region(), at.place};
   }
-  operator SharedPointer<T>() { return {values_.data(), &region_}; }  // NOLINT(google-explicit-constructor)
+  operator SharedPointer<T>() { return {values_.data(), region()}; }  // NOLINT(google-explicit-constructor)
   SharedPointer<T> operator+(ptrdiff_t elements) { return SharedPointer<T>(*this) + elements; }
 
  private:
+  __attribute__((no_sanitize("thread"))) const SharedRegion* region() {
+    region_.name = name_;
+    region_.begin = reinterpret_cast<char*>(&values_);
+    region_.bytes = sizeof(values_);
+    region_.written = written_;
+    return &region_;
+  }
+
   alignas(16) std::array<T, count> values_{};
-  std::array<uint64_t, count * sizeof(T)> written_{};
+  uint64_t written_[count * sizeof(T)] = {};
+  const char* name_;
   SharedRegion region_;
 };
 

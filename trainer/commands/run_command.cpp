@@ -1,10 +1,12 @@
 #include "trainer/commands/run_command.h"
 
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <exception>
 #include <string>
+#include <thread>
 
 #include <fmt/format.h>
 
@@ -24,8 +26,21 @@
 namespace penstock::commands {
 namespace {
 
+// What is wrong with a job every rank finds, and rank 0 says it alone. A launcher ends all ranks as soon as
+// one leaves with an error: the others let rank 0 speak first.
+void print_error(ExitCode code, const std::string& text) {
+  constexpr std::chrono::seconds head_start(1);
+  const int rank = launched_rank();
+  if (rank > 0) std::this_thread::sleep_for(head_start);
+  if (rank == 0) {
+    fmt::print(stderr, "{}", text);
+  } else if (code != ExitCode::usage) {
+    fmt::print(stderr, "rank {}: {}", rank, text);
+  }
+}
+
 int report(ExitCode code, const char* what) {
-  if (!launched_as_follower()) fmt::print(stderr, "penstock: error: {}\n", what);
+  print_error(code, fmt::format("penstock: error: {}\n", what));
   return static_cast<int>(code);
 }
 
@@ -35,7 +50,7 @@ int run_command(const std::function<int()>& work) {
   try {
     return work();
   } catch (const JobError& error) {
-    if (!launched_as_follower()) fmt::print(stderr, "{}", error.what());
+    print_error(ExitCode::usage, error.what());
     return static_cast<int>(ExitCode::usage);
   } catch (const ResumeError& error) {
     return report(ExitCode::usage, error.what());

@@ -1,5 +1,6 @@
 #include "trainer/commands/run_ranks.h"
 
+#include <charconv>
 #include <cstdlib>
 #include <memory>
 #include <mutex>
@@ -38,12 +39,16 @@ int run_ranks(const JobArguments& arguments, const std::string& command,
   return code;
 }
 
-bool launched_as_follower() {
+int launched_rank() {
   for (const char* name : {"PMIX_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID"}) {
-    const char* rank = std::getenv(name);
-    if (rank != nullptr) return std::string_view(rank) != "0";
+    const char* text = std::getenv(name);
+    if (text == nullptr) continue;
+    const std::string_view digits(text);
+    int rank = 0;
+    std::from_chars(digits.begin(), digits.end(), rank);
+    return rank;
   }
-  return false;
+  return 0;
 }
 
 }  // namespace penstock::commands

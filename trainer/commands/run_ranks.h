@@ -15,8 +15,7 @@ namespace penstock::commands {
 int run_ranks(const JobArguments& arguments, const std::string& command,
               const std::function<int(const Job&, transport::World&)>& body);
 
-/// Whether a launcher made this process another rank than 0: what all ranks find wrong is then not printed
-/// again.
-bool launched_as_follower();
+/// The rank that a launcher gave this process, as far as its environment tells; 0 without a launcher.
+int launched_rank();
 
 }  // namespace penstock::commands

@@ -6,6 +6,7 @@
 #include "kernels/device/error.h"
 #include "kernels/reference/attention.h"
 #include "tests/kernels/math/operation.h"
+#include "tests/kernels/math/random_sizes.h"
 #include "tests/kernels/math/under_test.h"
 
 namespace penstock::testing {
@@ -115,6 +116,23 @@ INSTANTIATE_TEST_SUITE_P(
         AttentionCase{{1, 256, 1, 1, 3, DType::fp32}, 4}, AttentionCase{{1, 1, 2, 2, 5, DType::bf16}},
         AttentionCase{{2, 67, 4, 1, 80, DType::bf16}}, AttentionCase{{1, 131, 2, 2, 64, DType::bf16}, 3}),
     case_name);
+
+std::vector<AttentionCase> random_attentions() {
+  std::vector<AttentionCase> cases;
+  std::mt19937_64 random = random_shapes(5);
+  for (const DType dtype : {DType::fp32, DType::bf16, DType::fp32, DType::bf16}) {
+    const int64_t kv_heads = random_size(random, 2);
+    cases.push_back({{.batch = random_size(random, 2),
+                      .tokens = random_size(random, 150),
+                      .heads = kv_heads * random_size(random, 3),
+                      .kv_heads = kv_heads,
+                      .head_dim = random_size(random, 128),
+                      .dtype = dtype},
+                     static_cast<int>(random_size(random, 4)) - 1});
+  }
+  return cases;
+}
+INSTANTIATE_TEST_SUITE_P(Random, AttentionTest, ::testing::ValuesIn(random_attentions()), case_name);
 
 TEST(AttentionArguments, NameWhatIsWrong) {
   const auto device = cpu::make_cpu_device({});

@@ -5,6 +5,7 @@
 
 #include "kernels/reference/embedding.h"
 #include "tests/kernels/math/operation.h"
+#include "tests/kernels/math/random_sizes.h"
 #include "tests/kernels/math/under_test.h"
 
 namespace penstock::testing {
@@ -51,6 +52,15 @@ TEST(Embedding, AgreesWithTheReference) {
     check_embedding({33, 65, 9, 11}, dtype);  // every row repeats
     check_embedding({300, 193, 50, 64}, dtype);
     check_embedding({64, 96, 1000, 0}, dtype);
+  }
+}
+
+TEST(Embedding, AgreesWithTheReferenceOnRandomShapes) {
+  std::mt19937_64 random = random_shapes(6);
+  for (const DType dtype : {DType::fp32, DType::bf16, DType::fp32, DType::bf16}) {
+    check_embedding({random_size(random, 300), random_size(random, 200), random_size(random, 60),
+                     random_size(random, 60) - 1},
+                    dtype);
   }
 }
 

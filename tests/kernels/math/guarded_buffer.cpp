@@ -6,6 +6,9 @@
 #include <utility>
 
 #include <gtest/gtest.h>
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#endif
 
 #include "kernels/reference/element.h"
 
@@ -37,6 +40,25 @@ GuardedBuffer::GuardedBuffer(std::string name, DType dtype, const Shape& shape, 
   const auto start = reinterpret_cast<uintptr_t>(memory_.data()) + guard_bytes;
   offset_ = guard_bytes + (base_alignment - start % base_alignment) % base_alignment + shift;
   tensor_ = Tensor(memory_.data() + offset_, dtype, shape);
+  forbid_guards();
+}
+
+GuardedBuffer::~GuardedBuffer() {
+  allow_guards();
+}
+
+void GuardedBuffer::forbid_guards() const {
+#ifdef __SANITIZE_ADDRESS__
+  ASAN_POISON_MEMORY_REGION(memory_.data(), offset_);
+  ASAN_POISON_MEMORY_REGION(memory_.data() + offset_ + tensor_.bytes(),
+                            memory_.size() - offset_ - tensor_.bytes());
+#endif
+}
+
+void GuardedBuffer::allow_guards() const {
+#ifdef __SANITIZE_ADDRESS__
+  ASAN_UNPOISON_MEMORY_REGION(memory_.data(), memory_.size());
+#endif
 }
 
 void GuardedBuffer::poison() {
@@ -67,12 +89,14 @@ std::vector<uint8_t> GuardedBuffer::bytes() const {
 }
 
 void GuardedBuffer::check_guards() const {
+  allow_guards();
   const auto intact = [](uint8_t byte) { return byte == guard_value; };
   const auto begin = memory_.begin() + static_cast<std::ptrdiff_t>(offset_);
   const auto end = begin + static_cast<std::ptrdiff_t>(tensor_.bytes());
   EXPECT_TRUE(std::all_of(begin - guard_bytes, begin, intact))
       << "bytes before " << name_ << " were overwritten";
   EXPECT_TRUE(std::all_of(end, end + guard_bytes, intact)) << "bytes behind " << name_ << " were overwritten";
+  forbid_guards();
 }
 
 }  // namespace penstock::testing

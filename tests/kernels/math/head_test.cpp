@@ -6,10 +6,10 @@
 #include <gtest/gtest.h>
 
 #include "kernels/cpu/device.h"
-#include "kernels/cpu/head.h"
-#include "kernels/cpu/processor.h"
 #include "kernels/reference/head.h"
 #include "tests/kernels/math/operation.h"
+#include "tests/kernels/math/random_sizes.h"
+#include "tests/kernels/math/under_test.h"
 
 namespace penstock::testing {
 namespace {
@@ -17,12 +17,12 @@ namespace {
 using math::Head;
 using math::HeadShape;
 
-constexpr Implementations<Head> head{reference::make_head, cpu::make_head};
+constexpr Implementations<Head> head{reference::make_head, under_test::make_head};
 
 void check_head(HeadShape shape) {
   const math::StepScalars scalars{.gradient_scale = 1.0F / 37};
   for (const DType dtype : {DType::fp32, DType::bf16}) {
-    if (dtype == DType::bf16 && !cpu::processor_has_bf16()) continue;
+    if (dtype == DType::bf16 && !under_test::multiplies_bf16()) continue;
     shape.dtype = dtype;
     const std::string name = fmt::format("head {} {} tokens {} channels {} of {} rows", name_of(dtype),
                                          shape.tokens, shape.hidden, shape.vocab, shape.rows);
@@ -63,6 +63,17 @@ TEST(Head, SeveralBlocksOfTokens) {
   check_head({.tokens = 1024 + 77, .hidden = 3, .rows = 16, .vocab = 13});
 }
 
+TEST(Head, RandomShapes) {
+  std::mt19937_64 random = random_shapes(7);
+  for (int i = 0; i < 4; ++i) {
+    const int64_t vocab = random_size(random, 700);
+    check_head({.tokens = random_size(random, 40),
+                .hidden = random_size(random, 40),
+                .rows = vocab + random_size(random, 40) - 1,
+                .vocab = vocab});
+  }
+}
+
 // The largest logits decide, and their differences must survive: exp of the raw values would overflow.
 TEST(Head, LargeLogitsNeitherOverflowNorLosePrecision) {
   const HeadShape shape{.tokens = 3, .hidden = 1, .rows = 4, .vocab = 4};
@@ -101,7 +112,7 @@ TEST(Head, FewerLogitsThanPlanned) {
 
 TEST(Head, RefusesMoreVocabularyThanRows) {
   const auto device = cpu::make_cpu_device({});
-  const auto family = cpu::make_head(*device);
+  const auto family = under_test::make_head(*device);
   EXPECT_TRUE(family->supports({.tokens = 1, .hidden = 1, .rows = 5, .vocab = 5}));
   EXPECT_FALSE(family->supports({.tokens = 1, .hidden = 1, .rows = 5, .vocab = 6}));
 }

@@ -6,6 +6,7 @@
 #include "kernels/device/error.h"
 #include "kernels/reference/norm.h"
 #include "tests/kernels/math/operation.h"
+#include "tests/kernels/math/random_sizes.h"
 #include "tests/kernels/math/under_test.h"
 
 namespace penstock::testing {
@@ -102,6 +103,17 @@ INSTANTIATE_TEST_SUITE_P(Shapes, NormTest,
                                            NormCase{DType::bf16, 17, 256}),
                          case_name);
 
+std::vector<NormCase> random_norms() {
+  std::vector<NormCase> cases;
+  std::mt19937_64 random = random_shapes(1);
+  for (const DType dtype : {DType::fp32, DType::bf16}) {
+    for (int i = 0; i < 3; ++i) cases.push_back({dtype, random_size(random, 40), random_size(random, 700)});
+    cases.push_back({dtype, 2, 4000 + random_size(random, 6000)});  // longer than a block keeps in registers
+  }
+  return cases;
+}
+INSTANTIATE_TEST_SUITE_P(Random, NormTest, ::testing::ValuesIn(random_norms()));
+
 struct HeadNormCase {
   DType dtype;
   int64_t tokens, heads, kv_heads, head_dim;
@@ -145,6 +157,18 @@ INSTANTIATE_TEST_SUITE_P(Shapes, HeadNormTest,
                                            HeadNormCase{DType::fp32, 9, 8, 2, 80},
                                            HeadNormCase{DType::bf16, 33, 4, 2, 64},
                                            HeadNormCase{DType::bf16, 5, 2, 1, 17}));
+
+std::vector<HeadNormCase> random_head_norms() {
+  std::vector<HeadNormCase> cases;
+  std::mt19937_64 random = random_shapes(2);
+  for (const DType dtype : {DType::fp32, DType::bf16, DType::fp32, DType::bf16}) {
+    const int64_t kv_heads = random_size(random, 3);
+    cases.push_back({dtype, random_size(random, 30), kv_heads * random_size(random, 3), kv_heads,
+                     random_size(random, 160)});
+  }
+  return cases;
+}
+INSTANTIATE_TEST_SUITE_P(Random, HeadNormTest, ::testing::ValuesIn(random_head_norms()));
 
 TEST(NormArguments, NameWhatIsWrong) {
   const auto device = cpu::make_cpu_device({});

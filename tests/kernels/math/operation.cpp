@@ -1,7 +1,6 @@
 #include "tests/kernels/math/operation.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstdlib>
 
@@ -14,9 +13,6 @@
 
 namespace penstock::testing {
 namespace {
-
-/// Where arguments lie: multiples of the arenas' alignment for any type, and odd places.
-constexpr std::array<size_t, 4> shifts = {0, 256, 1, 771};
 
 struct Lane {
   explicit Lane(const DeviceOptions& options) {
@@ -180,7 +176,8 @@ void Operation::check_runs(const Run& reference, const Run& tested) const {
   std::vector<std::vector<uint8_t>> bits;
   for (int variant = 0; variant < under_test::variants; ++variant) {
     const Lane lane(under_test::choose_variant(variant));
-    for (const size_t shift : shifts) {
+    for (const size_t shift : under_test::shifts) {
+      if (!under_test::every_combination && variant > 0 && shift > 0) continue;
       SCOPED_TRACE(
           fmt::format("{}, shifted by {} elements", under_test::name_of_variant(variant), shift));
       Call call(*lane.stream, shift);

@@ -7,6 +7,7 @@
 
 #include "kernels/reference/optimizer.h"
 #include "tests/kernels/math/operation.h"
+#include "tests/kernels/math/random_sizes.h"
 #include "tests/kernels/math/under_test.h"
 
 namespace penstock::testing {
@@ -45,6 +46,11 @@ TEST(AdamW, AgreesWithTheReference) {
     check_adamw(count, false, 1);
     check_adamw(count, true, 1);
   }
+}
+
+TEST(AdamW, AgreesWithTheReferenceOnRandomSizes) {
+  std::mt19937_64 random = random_shapes(8);
+  for (int i = 0; i < 4; ++i) check_adamw(random_size(random, 20000), i % 2 == 0, 1);
 }
 
 TEST(AdamW, ChangesNothingWhenToldNotToApply) {

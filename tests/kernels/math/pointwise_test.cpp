@@ -13,6 +13,7 @@
 #include "kernels/math/philox.h"
 #include "kernels/reference/pointwise.h"
 #include "tests/kernels/math/operation.h"
+#include "tests/kernels/math/random_sizes.h"
 #include "tests/kernels/math/under_test.h"
 
 namespace penstock::testing {
@@ -110,6 +111,16 @@ INSTANTIATE_TEST_SUITE_P(Shapes, PointwiseTest,
                                            PointwiseCase{DType::bf16, 33, 1030}),
                          case_name);
 
+std::vector<PointwiseCase> random_pointwise() {
+  std::vector<PointwiseCase> cases;
+  std::mt19937_64 random = random_shapes(3);
+  for (const DType dtype : {DType::fp32, DType::bf16}) {
+    for (int i = 0; i < 4; ++i) cases.push_back({dtype, random_size(random, 30), random_size(random, 700)});
+  }
+  return cases;
+}
+INSTANTIATE_TEST_SUITE_P(Random, PointwiseTest, ::testing::ValuesIn(random_pointwise()));
+
 TEST(Pointwise, ConvertsAndRoundsToNearestEven) {
   for (const DType from : {DType::fp32, DType::bf16}) {
     for (const DType to : {DType::fp32, DType::bf16}) {
@@ -204,6 +215,18 @@ INSTANTIATE_TEST_SUITE_P(Shapes, RopeTest,
                                            RopeCase{DType::fp32, 13, 37, 3, 6},
                                            RopeCase{DType::fp32, 33, 480, 5, 80},
                                            RopeCase{DType::bf16, 17, 6 * 64, 4, 64}));
+
+std::vector<RopeCase> random_ropes() {
+  std::vector<RopeCase> cases;
+  std::mt19937_64 random = random_shapes(4);
+  for (const DType dtype : {DType::fp32, DType::bf16, DType::fp32, DType::bf16}) {
+    const int64_t heads = random_size(random, 5);
+    const int64_t head_dim = 2 * random_size(random, 70);
+    cases.push_back({dtype, random_size(random, 30), heads * head_dim + random_size(random, 50), heads, head_dim});
+  }
+  return cases;
+}
+INSTANTIATE_TEST_SUITE_P(Random, RopeTest, ::testing::ValuesIn(random_ropes()));
 
 TEST(Dropout, KeepsTheDocumentedElements) {
   const auto device = cpu::make_cpu_device({});

@@ -9,6 +9,7 @@
 #include "kernels/cpu/device.h"
 #include "kernels/reference/reduce.h"
 #include "tests/kernels/math/operation.h"
+#include "tests/kernels/math/random_sizes.h"
 #include "tests/kernels/math/under_test.h"
 
 namespace penstock::testing {
@@ -20,7 +21,9 @@ constexpr Implementations<Reduce> reduce{reference::make_reduce, under_test::mak
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
 TEST(Reduce, SquaresOfBlocks) {
-  for (const int64_t count : {1, 15, 17, 4095, 4096, 4097, 100003}) {
+  std::mt19937_64 random = random_shapes(9);
+  for (const int64_t count : {int64_t{1}, int64_t{15}, int64_t{17}, int64_t{4095}, int64_t{4096}, int64_t{4097},
+                              int64_t{100003}, random_size(random, 50000), random_size(random, 50000)}) {
     Operation operation(fmt::format("squares of {} elements", count), DType::fp32);
     const int x = operation.input("x", DType::fp32, {count});
     const int blocks = operation.output("blocks", DType::fp64, {math::norm_blocks(count)});

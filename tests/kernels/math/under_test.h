@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstddef>
+#include <memory>
 #include <string>
 
 #include "kernels/device/device.h"
@@ -11,6 +12,7 @@
 #ifdef PENSTOCK_SIMT
 #include "kernels/cuda/attention.h"
 #include "kernels/cuda/embedding.h"
+#include "kernels/cuda/head.h"
 #include "kernels/cuda/norm.h"
 #include "kernels/cuda/optimizer.h"
 #include "kernels/cuda/pointwise.h"
@@ -19,22 +21,37 @@
 #else
 #include "kernels/cpu/attention.h"
 #include "kernels/cpu/embedding.h"
+#include "kernels/cpu/head.h"
 #include "kernels/cpu/norm.h"
 #include "kernels/cpu/optimizer.h"
 #include "kernels/cpu/pointwise.h"
+#include "kernels/cpu/processor.h"
 #include "kernels/cpu/reduce.h"
 #endif
 
-/// A variant is a way of running that must not change a bit.
+/// A variant is a way of running that must not change a bit; `shifts` are the places of arguments in memory, in
+/// elements behind an aligned address.
 namespace penstock::testing::under_test {
 
 #ifdef PENSTOCK_SIMT
 using namespace penstock::cuda;
 
-/// In which order the threads of a block, and the blocks, take their turns.
+/// The head with products as plain loops: those of cuBLASLt do not run here.
+std::unique_ptr<math::Head> make_head(Device& device);
+inline bool multiplies_bf16() {
+  return true;
+}
+
+/// In which order the threads of a block, and the blocks, take their turns. The sanitizers see the same in any.
 inline constexpr std::array<const char*, 3> orders = {"threads ascending", "threads descending",
                                                       "threads shuffled"};
+#if defined(PENSTOCK_SIMT_ADDRESS) || defined(PENSTOCK_SIMT_THREAD)
+inline constexpr int variants = 1;
+#else
 inline constexpr int variants = 3;
+#endif
+inline constexpr std::array<size_t, 2> shifts = {0, 1};
+inline constexpr bool every_combination = false;  ///< of variants and places in memory
 
 inline DeviceOptions choose_variant(int variant) {
   simt::set_order(static_cast<simt::Order>(variant));
@@ -48,8 +65,14 @@ inline std::string name_of_variant(int variant) {
 #else
 using namespace penstock::cpu;
 
+inline bool multiplies_bf16() {
+  return processor_has_bf16();
+}
+
 /// Numbers of threads.
 inline constexpr int variants = 4;
+inline constexpr std::array<size_t, 4> shifts = {0, 256, 1, 771};
+inline constexpr bool every_combination = true;
 
 inline DeviceOptions choose_variant(int variant) {
   DeviceOptions options;

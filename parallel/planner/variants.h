@@ -1,0 +1,28 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "parallel/planner/plan.h"
+#include "parallel/schedule/schedule.h"
+
+namespace penstock::planner {
+
+/// A schedule that a request allows, with everything that decides its actions.
+struct Variant {
+  std::string schedule;
+  int chunks = 1;
+  int slack = 0;
+  size_t workload = 0;
+  std::string refusal;         ///< "" or why it cannot be run here
+  schedule::Schedule actions;  ///< if it can
+};
+
+/// All of them: each schedule of the catalogue (or the one asked for) with the numbers of chunks, slacks and
+/// micro-batch sizes that are open. Chunks are tried up to `most_chunks` and as units last.
+std::vector<Variant> list_variants(const PlanRequest& request);
+inline constexpr int most_chunks = 8;
+/// Warm-up slacks that are tried: up to this.
+inline constexpr int most_slack = 2;
+
+}  // namespace penstock::planner
