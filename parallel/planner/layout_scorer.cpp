@@ -18,7 +18,12 @@ namespace {
 // Above this many stages a rank, modes are chosen greedily.
 constexpr size_t most_enumerated = 4;
 // Graphs up to this size settle their messages' order for every layout.
-constexpr size_t settled_each_time = 1 << 12;
+constexpr size_t settled_each_time = 1 << 10;
+// Messages that occupy links for a smaller share of a mean action than this hardly queue: to the search they
+// only delay.
+constexpr double queueing = 0.1;
+// What settling takes, in actions timed for each.
+constexpr double settle_cost = 20;
 
 // What a layout takes to be scored beside its actions, in actions a stage.
 constexpr double stage_actions = 30;
@@ -45,16 +50,17 @@ bool Score::better_than(const Score& other) const {
   return spread < other.spread * (1 - 1e-9);
 }
 
-LayoutScorer::LayoutScorer(const UnitSums& sums, const Machine& machine, const Schedule& schedule,
+LayoutScorer::LayoutScorer(const UnitSums& sums, const Machine& machine, Schedule taken,
                            RecomputeChoice recompute)
     : sums_(sums),
       machine_(machine),
       recompute_(std::move(recompute)),
-      forecast_(schedule, machine.replicas > 1, sums.model().tied_embeddings),
-      slots_(slot_counts(schedule)),
-      owned_(schedule.stages_by_rank()),
-      buffers_(at(schedule.ranks), BoundaryBuffers{2, 2, 2, 2}),
-      terms_(at(schedule.stages())) {
+      forecast_(std::move(taken), machine.replicas > 1, sums.model().tied_embeddings),
+      slots_(slot_counts(forecast_.schedule())),
+      owned_(forecast_.schedule().stages_by_rank()),
+      buffers_(at(machine.ranks), BoundaryBuffers{2, 2, 2, 2}),
+      terms_(at(forecast_.schedule().stages())) {
+  const Schedule& schedule = forecast_.schedule();
   const int S = schedule.stages();
   for (size_t m = 0; m < recompute_modes; ++m)
     recompute_.allowed[m] = recompute_.allowed[m] && sums.model().available[m];
@@ -81,14 +87,21 @@ LayoutScorer::LayoutScorer(const UnitSums& sums, const Machine& machine, const S
     const Edge& edge = machine.edge(from, to);
     return from == to ? 0 : edge.latency + boundary / edge.bandwidth;
   };
+  double occupancy = 0;
   for (int stage = 0; stage + 1 < S; ++stage) {
     const int here = schedule.rank_of_stage[at(stage)];
     const int there = schedule.rank_of_stage[at(stage) + 1];
     forward_delay_.push_back(delay(here, there));
     backward_delay_.push_back(delay(there, here));
     for (const Edge& edge : {machine.edge(here, there), machine.edge(there, here)})
-      contended_ = contended_ || (here != there && boundary / edge.bandwidth > 0);
+      occupancy = here == there ? occupancy : std::max(occupancy, boundary / edge.bandwidth);
   }
+  double work = 0;
+  for (const UnitCosts& unit : sums.model().units) {
+    const ModeCosts& mode = unit.in(Recompute::none);
+    work += mode.forward + mode.backward_input + mode.backward_weight;
+  }
+  contended_ = occupancy > queueing * work / (3.0 * S);
 }
 
 bool LayoutScorer::may(int stage, Recompute mode) const {
@@ -350,8 +363,10 @@ double LayoutScorer::bound() const {
 
 Score LayoutScorer::forecast_score(const Layout& layout) {
   spent_ += static_cast<double>(forecast_.actions());
-  if (contended_ && (forecast_.actions() <= settled_each_time || !forecast_.settled()))
+  if (contended_ && (forecast_.actions() <= settled_each_time || !forecast_.settled())) {
     forecast_.settle(costs_);
+    spent_ += settle_cost * static_cast<double>(forecast_.actions());
+  }
   return {overflow(layout), forecast_.time(costs_).step, spread()};
 }
 
@@ -376,11 +391,13 @@ Score LayoutScorer::score_against(Layout& layout, const Score& best) {
   return optimistic.better_than(best) ? forecast_score(layout) : optimistic;
 }
 
-void LayoutScorer::settle(const Layout& layout) {
-  if (!contended_ || forecast_.actions() <= settled_each_time) return;
+bool LayoutScorer::settle(const Layout& layout) {
+  if (!contended_ || forecast_.actions() <= settled_each_time) return false;
   update_terms(layout);
   price(layout);
   forecast_.settle(costs_);
+  spent_ += settle_cost * static_cast<double>(forecast_.actions());
+  return true;
 }
 
 std::vector<RankMemory> LayoutScorer::memory(const Layout& layout) const {

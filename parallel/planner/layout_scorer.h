@@ -33,7 +33,7 @@ struct RecomputeChoice {
 /// the cheapest combination that fits.
 class LayoutScorer {
  public:
-  LayoutScorer(const UnitSums& sums, const Machine& machine, const schedule::Schedule& schedule,
+  LayoutScorer(const UnitSums& sums, const Machine& machine, schedule::Schedule schedule,
                RecomputeChoice recompute);
 
   /// A layout's score; its recompute modes are filled in.
@@ -44,8 +44,8 @@ class LayoutScorer {
   Score score_against(Layout& layout, const Score& best);
 
   /// Where messages occupy links: their order is taken from this layout from now on. Small graphs do so by
-  /// themselves for every layout.
-  void settle(const Layout& layout);
+  /// themselves for every layout. Says whether scores so far are void.
+  bool settle(const Layout& layout);
 
   /// Combinations of a rank's stages' modes that fit its memory and are worse than no other in all stages:
   /// all that can be part of a best layout of these units. None where a rank has many stages.

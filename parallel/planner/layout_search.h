@@ -10,7 +10,7 @@ namespace penstock::planner {
 /// How long a search may take: actions timed (some nanoseconds each; LayoutScorer::spent()) and partial
 /// layouts tried.
 struct SearchBudget {
-  double actions = 4e7;
+  double actions = 1e8;
   double partial_layouts = 1e5;
 };
 

@@ -54,7 +54,9 @@ class LocalSearch {
         moves_(moves(scorer.schedule().stages())) {}
 
   void run() {
-    while (sweep()) scorer_.settle(found_.layout);
+    while (sweep()) {
+      if (scorer_.settle(found_.layout)) found_.score = scorer_.score_as_it_is(found_.layout);
+    }
   }
 
  private:

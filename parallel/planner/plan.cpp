@@ -1,6 +1,7 @@
 #include "parallel/planner/plan.h"
 
 #include <algorithm>
+#include <cmath>
 #include <list>
 #include <memory>
 #include <numeric>
@@ -20,9 +21,11 @@ namespace {
 // Programs are simulated while they have no more actions than this, all together; then graphs predict.
 constexpr size_t simulated_actions = 100'000;
 // Of the budget, what the first look at every schedule takes; the rest is for the best of them.
-constexpr double first_look = 0.3;
-constexpr size_t finalists = 3;
+constexpr double first_look = 0.4;
+constexpr size_t finalists = 4;
 constexpr int buffer_rounds = 3;
+// Larger graphs are not kept after their search.
+constexpr size_t kept_actions = 1'000'000;
 
 constexpr CutBy model_cuts[] = {CutBy::layers, CutBy::parameters, CutBy::flops};
 
@@ -70,8 +73,8 @@ class Planner {
   std::vector<std::vector<int>> cuts(const Contender& contender) const {
     std::vector<std::vector<int>> all;
     for (const CutBy cut : model_cuts)
-      all.push_back(cut_evenly(cut_weights(sums(contender.variant).model(), cut),
-                               contender.scorer->schedule().stages()));
+      all.push_back(
+          cut_evenly(cut_weights(sums(contender.variant).model(), cut), contender.variant.stages()));
     return all;
   }
 
@@ -80,18 +83,29 @@ class Planner {
     std::vector<std::vector<int>> known;
     for (const Contender& other : contenders_) {
       if (other.variant.workload == contender.variant.workload &&
-          other.found.layout.units.size() == static_cast<size_t>(contender.scorer->schedule().stages()))
+          other.found.layout.units.size() == static_cast<size_t>(contender.variant.stages()))
         known.push_back(other.found.layout.units);
     }
     return known;
   }
 
-  void search_one(Contender& contender, const SearchBudget& budget) const {
+  LayoutScorer& open(Contender& contender) const {
     if (!contender.scorer) {
       contender.scorer = std::make_unique<LayoutScorer>(sums(contender.variant), request_.machine,
-                                                        contender.variant.actions, request_.recompute);
+                                                        contender.variant.take_actions(), request_.recompute);
     }
-    LayoutScorer& scorer = *contender.scorer;
+    return *contender.scorer;
+  }
+
+  // Graphs that are too large to be all kept are left with what was found.
+  static void finish_large(Contender& contender) {
+    if (contender.scorer->forecast().actions() <= kept_actions) return;
+    contender.step.prediction = predict_by_graph(*contender.scorer, contender.found.layout);
+    contender.scorer.reset();
+  }
+
+  void search_one(Contender& contender, const SearchBudget& budget) const {
+    LayoutScorer& scorer = open(contender);
     if (request_.cut == CutBy::measured) {
       std::vector<std::vector<int>> seeds = cuts(contender);
       for (std::vector<int>& known : known_layouts(contender)) seeds.push_back(std::move(known));
@@ -118,14 +132,18 @@ class Planner {
     const auto count = static_cast<double>(contenders_.size());
     budget.actions *= first_look / count;
     budget.partial_layouts *= first_look / count;
-    for (Contender& contender : contenders_) search_one(contender, budget);
+    for (Contender& contender : contenders_) {
+      search_one(contender, budget);
+      finish_large(contender);
+    }
     sort_contenders();
     budget = request_.budget;
     const size_t last = std::min(finalists, contenders_.size());
     budget.actions *= (1 - first_look) / static_cast<double>(last);
     budget.partial_layouts *= (1 - first_look) / static_cast<double>(last);
     for (size_t i = 0; i < last; ++i) {
-      if (!contenders_[i].found.proved) search_one(contenders_[i], budget);
+      // A large one had its look.
+      if (!contenders_[i].found.proved && contenders_[i].scorer) search_one(contenders_[i], budget);
     }
     sort_contenders();
   }
@@ -177,6 +195,10 @@ class Planner {
     Winner winner;
     size_t actions = 0;
     for (Contender& contender : contenders_) {
+      if (!contender.scorer) {  // a large one
+        if (winner.contender == nullptr) winner.contender = &contender;
+        continue;
+      }
       actions += contender.scorer->forecast().actions();
       if (winner.contender != nullptr && actions > simulated_actions) {
         contender.step.prediction = predict_by_graph(*contender.scorer, contender.found.layout);
@@ -186,6 +208,10 @@ class Planner {
       fit_buffers(contender, contender.step);
       if (winner.contender == nullptr || better(contender.step.prediction, winner.contender->step.prediction))
         winner.contender = &contender;
+    }
+    if (!winner.contender->scorer) {
+      open(*winner.contender);
+      winner.contender->step = predict(*winner.contender, winner.contender->found.layout);
     }
     for (const CutBy cut : model_cuts) add_cut(winner, cut);
     return winner;
@@ -204,6 +230,11 @@ class Planner {
     contender.step = std::move(step);
   }
 
+  bool messages_only_delay() const {
+    return std::all_of(request_.machine.links.edges.begin(), request_.machine.links.edges.end(),
+                       [](const Edge& edge) { return std::isinf(edge.bandwidth); });
+  }
+
   Candidate candidate(const Contender& contender) const {
     Candidate made;
     made.schedule = contender.variant.schedule;
@@ -212,7 +243,7 @@ class Planner {
     made.workload = contender.variant.workload;
     made.layout = contender.found.layout;
     made.prediction = contender.step.prediction;
-    made.proved = contender.found.proved && request_.cut == CutBy::measured;
+    made.proved = contender.found.proved && request_.cut == CutBy::measured && messages_only_delay();
     return made;
   }
 

@@ -74,7 +74,7 @@ struct Candidate {
   std::string refusal;  ///< not "": nothing below is set
   Layout layout;
   Prediction prediction;
-  bool proved = false;  ///< no layout of this schedule is better
+  bool proved = false;  ///< no layout of this schedule is better; only where messages only delay
 };
 
 /// The chosen schedule with its stages cut another way.

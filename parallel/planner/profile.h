@@ -74,7 +74,7 @@ struct MeasuredLink {
   int64_t from = -1;  ///< rank; −1 with to = −1: any edge that is not listed
   int64_t to = -1;
   double latency = 0;               ///< seconds
-  std::optional<double> bandwidth;  ///< bytes a second; nothing: no limit
+  std::optional<double> bandwidth;  ///< bytes a second; nothing (null in the file): no limit
   /// The same with nothing in the other direction; 0: not measured.
   double bandwidth_alone = 0;
 
@@ -115,6 +115,8 @@ struct Profile {
   /// Gradients over replicas: latency in seconds, bytes a second; nothing: not measured.
   std::optional<MeasuredLink> reduction;
   double traffic_slowdown = 0;  ///< as in LinkCosts
+  /// By rank: its compute takes that many times as long as `units` say. Empty: all alike.
+  std::vector<double> pace;
 
   /// The value of an integer key of `model`; ProfileError where it is missing or is none.
   int64_t model_integer(const std::string& key) const;
@@ -135,8 +137,11 @@ void validate(const Profile& profile, const std::string& place);
 /// half the smallest; ProfileError beyond that.
 ModelCosts model_costs(const Profile& profile, int64_t micro_batch);
 
-/// Links of a pipeline of `ranks`. Ranks beyond those measured take what stands for any edge, or the slowest
-/// edge that was measured.
+/// Links of a pipeline of `ranks`. An edge that is not listed takes what stands for any edge, or the slowest
+/// latency and bandwidth that were measured.
 LinkCosts link_costs(const Profile& profile, int ranks);
+
+/// Paces of `ranks`, for Machine::pace; ranks beyond those of the profile take 1.
+std::vector<double> rank_paces(const Profile& profile, int ranks);
 
 }  // namespace penstock::planner

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <tuple>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -20,8 +21,9 @@ size_t at(int index) {
 
 }  // namespace
 
-StepForecast::StepForecast(const Schedule& schedule, bool reduces, bool tied)
-    : schedule_(schedule), reduces_(reduces), tied_(tied) {
+StepForecast::StepForecast(Schedule taken, bool reduces, bool tied)
+    : schedule_(std::move(taken)), reduces_(reduces), tied_(tied) {
+  const Schedule& schedule = schedule_;
   if (schedule.copies != 1 || schedule.steps != 1) {
     throw schedule::ScheduleError(
         fmt::format("schedule {}: steps with one copy of the weights are planned; it has {} copies, {} steps",

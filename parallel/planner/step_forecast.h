@@ -21,7 +21,7 @@ class StepForecast {
  public:
   /// One step, one copy of the weights. `reduces`: gradients are reduced over replicas; `tied`: the first and
   /// the last stage share a weight. ScheduleError for a schedule whose actions cannot all happen.
-  StepForecast(const schedule::Schedule& schedule, bool reduces, bool tied);
+  StepForecast(schedule::Schedule schedule, bool reduces, bool tied);
 
   struct Times {
     double makespan = 0;  ///< first action to last

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,14 +15,21 @@ struct Variant {
   int chunks = 1;
   int slack = 0;
   size_t workload = 0;
-  std::string refusal;         ///< "" or why it cannot be run here
-  schedule::Schedule actions;  ///< if it can
+  std::string refusal;  ///< "" or why it cannot be run here
+  schedule::ScheduleOptions options;
+  std::optional<schedule::Schedule> actions;  ///< until they are taken
+
+  int stages() const { return options.ranks * chunks; }
+  /// Its actions, if it can be run: those that are there, or made again.
+  schedule::Schedule take_actions();
 };
 
 /// All of them: each schedule of the catalogue (or the one asked for) with the numbers of chunks, slacks and
-/// micro-batch sizes that are open. Chunks are tried up to `most_chunks` and as units last.
+/// micro-batch sizes that are open. Chunks are tried up to `most_chunks` and as units last. Schedules of very
+/// many actions are tried until they are `most_actions` together, the shorter ones first.
 std::vector<Variant> list_variants(const PlanRequest& request);
 inline constexpr int most_chunks = 8;
+inline constexpr double most_actions = 6e7;
 /// Warm-up slacks that are tried: up to this.
 inline constexpr int most_slack = 2;
 
