@@ -46,7 +46,7 @@ schedule::Costs costs_of(const ReplayArguments& arguments, const schedule::Sched
     for (size_t stage = 0; stage < costs.blocks.size(); ++stage)
       costs.blocks[stage] = seconds(read_costs(arguments.stages[stage]).stage);
   }
-  costs.gradient_reduction = arguments.reduction * millisecond;
+  costs.gradient_reduction = {arguments.reduction * millisecond};
   costs.tied_sum = arguments.tied_sum * millisecond;
   costs.optimizer_step = arguments.optimizer * millisecond;
   return costs;
