@@ -79,8 +79,7 @@ ExecutorParts ReplayEngine::executor_parts(const schedule::Program& program, int
     } else if (make_stage) {
       stages_.push_back(make_stage(device_, stage, window_ends(program, stage)));
     } else {
-      stages_.push_back(
-          std::make_unique<SleepingStage>(device_, times_, stage, window_ends(program, stage)));
+      stages_.push_back(std::make_unique<SleepingStage>(device_, times_, stage, window_ends(program, stage)));
     }
     parts.stages.push_back(stages_.back().get());
   }
@@ -126,6 +125,12 @@ void ReplayEngine::pause(double seconds, const char* name, double* end) {
 
 void ReplayEngine::finish_step() {
   executor_.synchronize();
+  // Pauses, and a late host's delays, stood in the stream for what the host would have done before it
+  // enqueued.
+  for (Stamp& stamp : stamps_) {
+    const bool late = host_seconds_ > 0 && stamp.instruction->kind == InstructionKind::compute;
+    stamp.enqueued = std::max(stamp.enqueued, late ? stamp.start : step_times_.loaded);
+  }
 }
 
 void ReplayEngine::reduce_gradients(Stream& stream, const schedule::Action& action, bool last) {

@@ -54,7 +54,8 @@ class ReplayEngine final : private StepOperations {
   /// Waits for the step that was started.
   void finish_step();
 
-  /// Of the step that was finished last: one an instruction of the rank's list.
+  /// Of the step that was finished last: one an instruction of the rank's list. On a virtual clock a host
+  /// enqueues at once, where it is not made late.
   std::span<const Stamp> stamps() const { return stamps_; }
   const StepTimes& times() const { return step_times_; }
 

@@ -16,7 +16,7 @@
 #include "kernels/transport/mpi_world.h"
 #include "parallel/schedule/catalogue.h"
 #include "parallel/schedule/measures.h"
-#include "tests/bench/measured_costs.h"
+#include "tests/bench/measured_steps.h"
 #include "tests/bench/product_stage.h"
 #include "trainer/replay/replay_run.h"
 
@@ -82,14 +82,14 @@ Result run(const Case& each, int count, transport::World* world) {
   replay.steps = steps + 1;
   replay.message_bytes = message_bytes;
   if (each.sleep == 0) {
-    replay.make_stage = [&](Device& device, int stage) {
+    replay.make_stage = [&](Device& device, int stage, const auto& windows) {
       const auto cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
       const int rank = schedule.rank_of_stage[static_cast<size_t>(stage)];
-      return std::make_unique<ProductStage>(device, times, stage, ProductStage::Work{count, count, count},
-                                            rank % cores);
+      return std::make_unique<ProductStage>(device, times, stage, windows,
+                                            ProductStage::Work{count, count, count}, rank % cores);
     };
   }
-  Measured measured(program);
+  MeasuredSteps measured(program, steps);
   const auto sink = [&](uint64_t step, std::span<const replay::RankStep> ranks) {
     if (step > 0) measured.add(ranks);  // the first warms up
   };

@@ -1,15 +1,14 @@
-#include "tests/bench/measured_costs.h"
+#include "tests/bench/measured_steps.h"
 
 #include <algorithm>
-#include <array>
 
 #include "parallel/schedule/measures.h"
 #include "parallel/schedule/wiring.h"
+#include "trainer/replay/step_summary.h"
 
 namespace penstock::bench {
 
 using schedule::InstructionKind;
-using schedule::Op;
 using schedule::Span;
 
 namespace {
@@ -42,55 +41,26 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-void Measured::add(std::span<const replay::RankStep> ranks) {
+void MeasuredSteps::add(std::span<const replay::RankStep> ranks) {
   steps_.emplace_back(ranks.begin(), ranks.end());
+  std::vector<accounting::RankTimes> times;
+  for (const replay::RankStep& rank : ranks) times.push_back(replay::rank_times(rank));
+  costs_.add(times);
 }
 
-schedule::Costs Measured::costs() const {
-  const schedule::Wiring wiring = wiring_of(program_);
-  const auto ranks = static_cast<size_t>(program_.schedule.ranks);
-  std::vector<std::array<std::vector<double>, 4>> actions(static_cast<size_t>(program_.schedule.stages()));
-  std::vector<std::vector<double>> messages(ranks * ranks);
-  for (const auto& step : steps_) {
-    const std::vector<Span> spans = spans_of(wiring, step);
-    size_t id = 0;
-    for (size_t rank = 0; rank < ranks; ++rank) {
-      for (const schedule::Instruction& each : program_.ranks[rank].instructions) {
-        const Span& span = spans[id++];
-        const double seconds = span.end - span.start;
-        if (each.kind == InstructionKind::compute)
-          actions[static_cast<size_t>(each.action.stage)][static_cast<size_t>(each.action.op)].push_back(
-              seconds);
-        if (each.kind == InstructionKind::receive)
-          messages[static_cast<size_t>(each.peer) * ranks + rank].push_back(seconds);
-      }
-    }
-  }
-  schedule::Costs costs;
-  for (const auto& stage : actions) {
-    const auto of = [&](Op op) { return median(stage[static_cast<size_t>(op)]); };
-    costs.blocks.push_back(
-        {of(Op::forward), of(Op::backward_input) + of(Op::backward), of(Op::backward_weight)});
-  }
-  costs.links.clear();
-  for (const std::vector<double>& seconds : messages)
-    costs.links.push_back({0, std::max(0.0, median(seconds))});
-  return costs;
-}
-
-double Measured::makespan() const {
+double MeasuredSteps::makespan() const {
   std::vector<double> all;
   for (const auto& step : steps_) all.push_back(measure(program_, replay::timeline_of(step)).makespan);
   return median(all);
 }
 
-double Measured::bubble() const {
+double MeasuredSteps::bubble() const {
   std::vector<double> all;
   for (const auto& step : steps_) all.push_back(measure(program_, replay::timeline_of(step)).bubble_ratio);
   return median(all);
 }
 
-double Measured::both_ways(int rank) const {
+double MeasuredSteps::both_ways(int rank) const {
   const schedule::Wiring wiring = wiring_of(program_);
   const auto begin = static_cast<size_t>(wiring.first[static_cast<size_t>(rank)]);
   const auto& list = program_.ranks[static_cast<size_t>(rank)].instructions;

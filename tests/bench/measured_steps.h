@@ -5,19 +5,18 @@
 
 #include "parallel/schedule/costs.h"
 #include "parallel/schedule/program.h"
+#include "trainer/accounting/measured_costs.h"
 #include "trainer/replay/replay_run.h"
 
 namespace penstock::bench {
 
 /// Steps of a run, with what the simulator needs measured in them.
-class Measured {
+class MeasuredSteps {
  public:
-  explicit Measured(const schedule::Program& program) : program_(program) {}
+  MeasuredSteps(const schedule::Program& program, size_t steps) : program_(program), costs_(program, steps) {}
 
   void add(std::span<const replay::RankStep> ranks);
-  /// Median seconds of the actions of each stage, and of the messages of each link from when both ends were
-  /// posted; optimizer steps cost nothing. A whole backward counts as its input half.
-  schedule::Costs costs() const;
+  schedule::Costs costs() const { return costs_.costs(); }
   /// Medians over the steps, from the first action to the last.
   double makespan() const;
   double bubble() const;
@@ -27,6 +26,7 @@ class Measured {
 
  private:
   const schedule::Program& program_;
+  accounting::MeasuredCosts costs_;
   std::vector<std::vector<replay::RankStep>> steps_;
 };
 

@@ -19,9 +19,9 @@ constexpr int64_t channels = 512;
 
 }  // namespace
 
-ProductStage::ProductStage(Device& device, const runtime::ReplayTimes& times, int stage, const Work& work,
-                           int core)
-    : SleepingStage(device, times, stage), math_(cpu::make_math(device)), work_(work), core_(core) {
+ProductStage::ProductStage(Device& device, const runtime::ReplayTimes& times, int stage,
+                           const std::vector<WindowEnd>& windows, const Work& work, int core)
+    : SleepingStage(device, times, stage, windows), math_(cpu::make_math(device)), work_(work), core_(core) {
   linear_ = math_.gemm->plan_linear({tokens, channels, channels, DType::fp32, false});
   Tensor* const tensors[] = {&x_, &w_, &y_, &workspace_};
   const Shape shapes[] = {{tokens, channels},

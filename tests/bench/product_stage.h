@@ -18,7 +18,8 @@ class ProductStage final : public runtime::SleepingStage {
     int backward_weight = 1;
   };
   /// The compute stream's worker is bound to processor `core`, if there is one.
-  ProductStage(Device& device, const runtime::ReplayTimes& times, int stage, const Work& work, int core);
+  ProductStage(Device& device, const runtime::ReplayTimes& times, int stage,
+               const std::vector<WindowEnd>& windows, const Work& work, int core);
 
   /// Seconds of one product on this thread, the shortest of several.
   static double product_seconds();

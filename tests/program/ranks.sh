@@ -33,6 +33,12 @@ train replicas -- --set parallel.data=2 >/dev/null
 train grid "${mpi[@]}" 4 -- --set parallel.pipeline=2 >/dev/null # parallel.data = "auto" becomes 2
 same grid replicas 4
 
+# A rehearsal of the job in virtual time, in one process, and asleep as two.
+timeout 60 "$penstock" replay job.toml --set parallel.pipeline=2 --steps 3 --disturb 'step 1 evaluation pause 1s' >replay.log
+[ "$(wc -l <replay.log)" = 6 ] || { cat replay.log; fail "a replay without its lines"; }
+timeout 60 "${mpi[@]}" 2 "$penstock" replay --pipeline 2 --micro-batches 4 --costs 2,2,2 --steps 3 --sleep >asleep.log
+[ "$(wc -l <asleep.log)" = 6 ] || { cat asleep.log; fail "a replay asleep without its lines"; }
+
 refused "mpirun -n 4" wrong "${mpi[@]}" 3 -- --set parallel.pipeline=2
 [ "$(grep -c 'penstock: error' refused.log)" = 1 ] || { cat refused.log; fail "not one error"; }
 echo "passed"

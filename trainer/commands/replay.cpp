@@ -13,11 +13,9 @@
 
 #include "kernels/transport/launch.h"
 #include "kernels/transport/mpi_world.h"
-#include "parallel/schedule/catalogue.h"
-#include "parallel/schedule/validate.h"
+#include "parallel/schedule/measures.h"
 #include "trainer/commands/number_check.h"
 #include "trainer/commands/run_command.h"
-#include "trainer/commands/schedule_answer.h"
 #include "trainer/job/exit_code.h"
 #include "trainer/replay/step_summary.h"
 
@@ -29,53 +27,6 @@ using schedule::Program;
 using schedule::ScheduleError;
 
 constexpr double millisecond = 1e-3;
-
-schedule::StageCosts seconds(const schedule::StageCosts& ms) {
-  return {ms.forward * millisecond, ms.backward_input * millisecond, ms.backward_weight * millisecond};
-}
-
-schedule::Costs costs_of(const ReplayArguments& arguments, const schedule::Schedule& schedule) {
-  const RankCosts rank = read_costs(arguments.costs);
-  schedule::Costs costs =
-      uniform_costs(schedule.ranks, schedule.chunks, seconds(rank.stage), rank.transfer * millisecond);
-  if (!arguments.stages.empty()) {
-    if (arguments.stages.size() != costs.blocks.size()) {
-      throw ScheduleError(fmt::format("--stage-costs was given {} times for {} stages",
-                                      arguments.stages.size(), costs.blocks.size()));
-    }
-    for (size_t stage = 0; stage < costs.blocks.size(); ++stage)
-      costs.blocks[stage] = seconds(read_costs(arguments.stages[stage]).stage);
-  }
-  costs.gradient_reduction = {arguments.reduction * millisecond};
-  costs.tied_sum = arguments.tied_sum * millisecond;
-  costs.optimizer_step = arguments.optimizer * millisecond;
-  return costs;
-}
-
-Program program_of(const ReplayArguments& arguments, const schedule::Schedule& schedule,
-                   const schedule::Costs& costs) {
-  schedule::LoweringOptions lowering;
-  lowering.reduce_gradients = arguments.reduction > 0;
-  lowering.tied_embeddings = arguments.tied_sum > 0;
-  lowering.receive_lead = sufficient_receive_lead(schedule, costs, lowering);
-  Program program = lower(schedule, costs, lowering);
-  require_valid(program);
-  return program;
-}
-
-schedule::Schedule schedule_of(const ReplayArguments& arguments) {
-  schedule::ScheduleOptions options;
-  options.ranks = arguments.pipeline;
-  options.micro_batches = arguments.micro_batches;
-  options.chunks = arguments.chunks;
-  options.warmup_slack = arguments.warmup_slack;
-  schedule::Schedule made = schedule::generate(arguments.schedule, options);
-  if (made.copies != 1 || made.asynchronous) {
-    throw ScheduleError(fmt::format("schedule \"{}\" {}: a replay runs synchronous schedules with one copy",
-                                    made.name, made.asynchronous ? "is asynchronous" : "runs two copies"));
-  }
-  return made;
-}
 
 runtime::ReplayTimes times_of(const ReplayArguments& arguments, const Program& program,
                               const schedule::Costs& costs) {
@@ -94,7 +45,7 @@ runtime::ReplayTimes times_of(const ReplayArguments& arguments, const Program& p
 class Report {
  public:
   Report(const ReplayArguments& arguments, const Program& program, std::ostream& out)
-      : arguments_(arguments), program_(program), out_(out) {
+      : arguments_(arguments), account_(program), out_(out) {
     if (arguments.stamps_path.empty()) return;
     stamps_.open(arguments.stamps_path, std::ios::binary);
     stamps_ << replay::stamp_head;
@@ -105,7 +56,7 @@ class Report {
 
   void add(uint64_t step, std::span<const replay::RankStep> ranks) {
     if ((step - arguments_.first_step) % arguments_.every != 0) return;
-    const replay::StepSummary summary = replay::summarise(program_, step, ranks);
+    const replay::StepSummary summary = account_.add(step, ranks);
     sum_ += summary.seconds;
     ++count_;
     out_ << replay::summary_line(summary) << std::flush;
@@ -131,7 +82,7 @@ class Report {
   }
 
   const ReplayArguments& arguments_;
-  const Program& program_;
+  replay::ReplayAccount account_;
   std::ostream& out_;
   std::ofstream stamps_;
   double sum_ = 0;
@@ -139,9 +90,9 @@ class Report {
 };
 
 /// The MPI world that a launcher made for us, if one did.
-std::unique_ptr<transport::World> launched_world(const ReplayArguments& arguments) {
+std::unique_ptr<transport::World> launched_world(int ranks) {
   transport::LaunchRequest request;
-  request.pipeline = arguments.pipeline;
+  request.pipeline = ranks;
   request.data = 1;
   request.command = "penstock replay --sleep …";
   const transport::LaunchSigns signs =
@@ -155,30 +106,36 @@ std::unique_ptr<transport::World> launched_world(const ReplayArguments& argument
 }  // namespace
 
 void add_replay_options(CLI::App& command, ReplayArguments& arguments) {
+  arguments.source.job.add_to(command, false);
+  command.add_option("--profile", arguments.source.profile,
+                     "the costs of the job's units, measured on any machine; without it: the job's own "
+                     "profile, or formulas");
   constexpr int64_t most_steps = 1'000'000'000;
   constexpr double most_milliseconds = 1e9;
-  command.add_option("--schedule", arguments.schedule, "the schedule: a name, or file:<path>.csv")
-      ->capture_default_str();
-  command.add_option("--pipeline", arguments.pipeline, "pipeline ranks P")
-      ->required()
+  command.add_option("--schedule", arguments.source.schedule,
+                     "without a job file: a schedule's name (default 1f1b)");
+  command.add_option("--pipeline", arguments.source.pipeline, "pipeline ranks P")
       ->check(whole_number(1, 1024));
-  command.add_option("--micro-batches", arguments.micro_batches, "micro-batches M of a step")
-      ->required()
+  command.add_option("--micro-batches", arguments.source.micro_batches, "micro-batches M of a step")
       ->check(whole_number(1, schedule::max_micro_batches));
-  command.add_option("--chunks", arguments.chunks, "chunks v a rank (default 1; V schedules and hanayo 2)")
+  command
+      .add_option("--chunks", arguments.source.chunks,
+                  "chunks v a rank (default 1; V schedules and hanayo 2)")
       ->check(whole_number(1, schedule::max_chunks));
-  command.add_option("--warmup-slack", arguments.warmup_slack, "1f1b: extra warm-up forwards")
+  command.add_option("--warmup-slack", arguments.source.warmup_slack, "1f1b: extra warm-up forwards")
       ->check(whole_number(0, schedule::max_micro_batches));
   command.add_option(
-      "--costs", arguments.costs,
+      "--costs", arguments.source.costs,
       "F,I,W,transfer of a rank and micro-batch in ms; a chunk costs 1/v (default 10,10,10,0)");
-  command.add_option("--stage-costs", arguments.stages,
+  command.add_option("--stage-costs", arguments.source.stages,
                      "F,I,W of a stage in ms, once for each stage in the model's order");
-  command.add_option("--reduction", arguments.reduction, "gradient reduction of a stage over replicas, ms")
+  command
+      .add_option("--reduction", arguments.source.reduction,
+                  "gradient reduction of a stage over replicas, ms")
       ->check(real_number(0, most_milliseconds));
-  command.add_option("--tied-sum", arguments.tied_sum, "sum of the tied weight's gradients, ms")
+  command.add_option("--tied-sum", arguments.source.tied_sum, "sum of the tied weight's gradients, ms")
       ->check(real_number(0, most_milliseconds));
-  command.add_option("--optimizer", arguments.optimizer, "optimizer step of a rank, ms")
+  command.add_option("--optimizer", arguments.source.optimizer, "optimizer step of a rank, ms")
       ->check(real_number(0, most_milliseconds));
   command.add_option("--steps", arguments.steps, "steps to replay (default 10)")
       ->check(whole_number(1, most_steps));
@@ -210,16 +167,18 @@ void add_replay_options(CLI::App& command, ReplayArguments& arguments) {
 }
 
 int run_replay_command(const ReplayArguments& arguments, std::ostream& out) {
-  const schedule::Schedule schedule = schedule_of(arguments);
-  const schedule::Costs costs = costs_of(arguments, schedule);
-  const Program program = program_of(arguments, schedule, costs);
-  const runtime::ReplayTimes times = times_of(arguments, program, costs);
+  const bool job = !arguments.source.job.file.empty();
+  if (!job && !arguments.source.profile.empty())
+    throw ScheduleError("--profile holds the costs of a job's units: name the job file");
+  const ReplaySource source = job ? job_source(arguments.source) : schedule_source(arguments.source);
+  const Program& program = source.program;
+  const runtime::ReplayTimes times = times_of(arguments, program, source.costs);
   replay::ReplayOptions options;
   options.first_step = arguments.first_step;
   options.steps = arguments.steps;
   options.sleeping = arguments.sleeping;
   options.message_bytes = arguments.message_bytes;
-  const std::unique_ptr<transport::World> mpi = launched_world(arguments);
+  const std::unique_ptr<transport::World> mpi = launched_world(program.schedule.ranks);
   if (mpi && !arguments.sleeping)
     throw ScheduleError("virtual time runs in one process: add --sleep, or start without a launcher");
   if (mpi && times.disturbs_links())
@@ -230,8 +189,7 @@ int run_replay_command(const ReplayArguments& arguments, std::ostream& out) {
     return static_cast<int>(ExitCode::finished);
   }
   Report report(arguments, program, out);
-  report.begin(fmt::format("{}: P = {}, M = {}, v = {}; {} steps {}", schedule.name, schedule.ranks,
-                           schedule.micro_batches, schedule.chunks, arguments.steps,
+  report.begin(fmt::format("{}; {} steps {}", source.title, arguments.steps,
                            arguments.sleeping ? "asleep, in real time" : "in virtual time"));
   const auto sink = [&](uint64_t step, std::span<const replay::RankStep> ranks) { report.add(step, ranks); };
   if (mpi) {
@@ -240,7 +198,7 @@ int run_replay_command(const ReplayArguments& arguments, std::ostream& out) {
   } else {
     replay::run_replay(program, times, options, sink);
   }
-  report.end(measure(program, simulate(program, costs)).step_time);
+  report.end(measure(program, simulate(program, source.costs)).step_time);
   return static_cast<int>(ExitCode::finished);
 }
 
@@ -251,6 +209,7 @@ CLI::App* add_replay(CLI::App& parent, int& exit_code) {
   add_replay_options(*command, *arguments);
   command->footer(
       "Examples:\n"
+      "  penstock replay job.toml --profile profile.json --disturb 'step 5.. rank 2 slower 20%'\n"
       "  penstock replay --pipeline 8 --micro-batches 80 --steps 1000 --every 100 --rank-noise 2\n"
       "  penstock replay --schedule zbv --pipeline 4 --micro-batches 8 --disturb 'step 5.. rank 2 slower "
       "20%'\n"

@@ -7,21 +7,12 @@
 
 #include <CLI/CLI.hpp>
 
+#include "trainer/commands/replay_source.h"
+
 namespace penstock::commands {
 
 struct ReplayArguments {
-  std::string schedule = "1f1b";
-  int pipeline = 0;
-  int micro_batches = 0;
-  int chunks = 0;
-  int warmup_slack = 0;
-  /// F,I,W[,transfer] in milliseconds, of a rank and micro-batch.
-  std::string costs = "10,10,10,0";
-  /// "F,I,W" in milliseconds of each stage, instead.
-  std::vector<std::string> stages;
-  double reduction = 0;  ///< milliseconds, as the rest
-  double tied_sum = 0;
-  double optimizer = 0;
+  ReplaySourceArguments source;
   uint64_t steps = 10;
   uint64_t first_step = 0;
   uint64_t every = 1;

@@ -45,8 +45,10 @@ std::string pack(const ReplayEngine& engine, double zero) {
   const runtime::StepTimes& at = engine.times();
   std::vector<double> values{at.begin, at.evaluated, at.checkpointed, at.loaded, at.end};
   for (const Stamp& stamp : engine.stamps())
-    values.insert(values.end(), {stamp.enqueued, stamp.start, stamp.end});
-  for (double& value : values) value -= zero;
+    values.insert(values.end(), {stamp.enqueued, stamp.start, stamp.middle, stamp.end});
+  for (double& value : values) {
+    if (value != 0) value -= zero;  // 0: nobody looked
+  }
   std::string bytes(values.size() * sizeof(double), '\0');
   std::memcpy(bytes.data(), values.data(), bytes.size());
   return bytes;
@@ -59,9 +61,9 @@ RankStep unpack(std::string_view bytes, const std::vector<schedule::Instruction>
   step.times = {values[0], values[1], values[2], values[3], values[4]};
   size_t at = 5;
   for (const schedule::Instruction& instruction : instructions) {
-    step.stamps.push_back(
-        {&instruction, runtime::lane_of(instruction.kind), values[at], values[at + 1], values[at + 2]});
-    at += 3;
+    step.stamps.push_back({&instruction, runtime::lane_of(instruction.kind), values[at], values[at + 1],
+                           values[at + 2], values[at + 3]});
+    at += 4;
   }
   return step;
 }

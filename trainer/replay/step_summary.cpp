@@ -3,58 +3,77 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 
 #include <fmt/format.h>
 
 namespace penstock::replay {
 
-StepSummary summarise(const schedule::Program& program, uint64_t step, std::span<const RankStep> ranks) {
-  StepSummary made;
-  made.step = step;
+using accounting::Part;
+
+accounting::RankTimes rank_times(const RankStep& rank) {
+  accounting::RankTimes made;
+  made.instructions.resize(rank.stamps.size());
+  accounting::take_stamps(rank.stamps, 0, made.instructions);
+  const runtime::StepTimes& at = rank.times;
+  made.host[0] = {Part::evaluation, at.begin, at.evaluated};
+  made.host[1] = {Part::checkpoint, at.evaluated, at.checkpointed};
+  made.host[2] = {Part::data, at.checkpointed, at.loaded};
+  return made;
+}
+
+StepSummary ReplayAccount::add(uint64_t step, std::span<const RankStep> ranks) {
   double begin = std::numeric_limits<double>::infinity();
-  double end = 0;
-  double loaded = std::numeric_limits<double>::infinity();
+  times_.clear();
   for (const RankStep& rank : ranks) {
     begin = std::min(begin, rank.times.begin);
-    end = std::max(end, rank.times.end);
-    loaded = std::min(loaded, rank.times.loaded);
+    times_.push_back(rank_times(rank));
   }
-  made.seconds = end - begin;
-  if (made.seconds <= 0) return made;
-  made.measures = schedule::measure(program, timeline_of(ranks));
-  const double share = 1 / (made.seconds * static_cast<double>(ranks.size()));
-  for (size_t r = 0; r < ranks.size(); ++r) {
-    const runtime::StepTimes& at = ranks[r].times;
-    made.evaluation += share * (at.evaluated - at.begin);
-    made.checkpoint += share * (at.checkpointed - at.evaluated);
-    made.data += share * (at.loaded - at.checkpointed);
-    const schedule::Idle& causes = made.measures.ranks[r].causes;
-    // Data that comes later than that of others lies in the fill.
-    made.idle.fill += share * (causes.fill - std::min(causes.fill, at.loaded - loaded));
-    made.idle.wait += share * causes.wait;
-    made.idle.transfer += share * causes.transfer;
-    made.idle.buffer += share * causes.buffer;
-    made.idle.drain += share * causes.drain;
-    made.idle.reduction += share * causes.reduction;
+  const accounting::StepAccount& account = accountant_.account(times_, begin);
+  StepSummary made;
+  made.step = step;
+  made.seconds = account.seconds();
+  made.figures = accounting::figures_of(account, accountant_.stages_by_rank());
+  std::map<int, double> roots;
+  for (const accounting::RankAccount& rank : account.ranks) {
+    for (size_t part = 0; part < accounting::part_count; ++part) {
+      const auto each = static_cast<Part>(part);
+      made.parts[each] += rank.parts[each] / static_cast<double>(account.ranks.size());
+    }
+    for (const accounting::Culprit& root : rank.roots) {
+      if (root.to < 0) roots[root.rank] += root.seconds;
+    }
+  }
+  for (const auto& [rank, seconds] : roots) {
+    if (seconds <= made.root_seconds) continue;
+    made.root_rank = rank;
+    made.root_seconds = seconds;
   }
   return made;
 }
 
 std::string summary_head() {
-  return fmt::format("{:>7}{:>12}{:>9}{:>11}{:>8}{:>8}{:>10}{:>13}{:>8}{:>11}{:>8}{:>12}\n", "step", "ms",
-                     "bubble %", "rank-span", "fill", "wait", "transfer", "buffer,host", "drain", "reduction",
-                     "data", "evaluation");
+  return fmt::format(
+      "{:>7}{:>11}{:>8}{:>7}{:>8}{:>7}{:>8}{:>8}{:>9}{:>7}{:>8}{:>8}{:>7}{:>8}{:>7}{:>8}  {}\n", "step", "ms",
+      "bubble", "idle", "uneven", "fill", "wait F", "wait I", "transfer", "drain", "reduce", "data", "host",
+      "pauses", "else", "slowest", "waited for");
 }
 
 std::string summary_line(const StepSummary& at) {
   // Rounding may leave −1e−17.
   const auto percent = [](double share) { return std::abs(share) < 1e-9 ? 0.0 : 100 * share; };
+  const auto part = [&](Part each) { return percent(at.seconds > 0 ? at.parts[each] / at.seconds : 0); };
   return fmt::format(
-      "{:>7}{:>12.3f}{:>9.2f}{:>11.2f}{:>8.2f}{:>8.2f}{:>10.2f}{:>13.2f}{:>8.2f}{:>11.2f}{:>8.2f}{:>12.2f}\n",
-      at.step, 1e3 * at.seconds, percent(at.measures.bubble_ratio),
-      percent(at.measures.bubble_ratio_rank_span), percent(at.idle.fill), percent(at.idle.wait),
-      percent(at.idle.transfer), percent(at.idle.buffer), percent(at.idle.drain), percent(at.idle.reduction),
-      percent(at.data), percent(at.evaluation + at.checkpoint));
+      "{:>7}{:>11.3f}{:>8.2f}{:>7.2f}{:>8.2f}{:>7.2f}{:>8.2f}{:>8.2f}{:>9.2f}{:>7.2f}{:>8.2f}{:>8.2f}{:>7.2f}"
+      "{:>8.2f}{:>7.2f}{:>8}  {}\n",
+      at.step, 1e3 * at.seconds, percent(at.figures.bubble_ratio), percent(at.figures.idle_ratio),
+      percent(at.figures.stage_imbalance), part(Part::fill), part(Part::wait_forward),
+      part(Part::wait_backward), part(Part::transfer), part(Part::drain), part(Part::reduction),
+      part(Part::data), part(Part::host), part(Part::evaluation) + part(Part::checkpoint),
+      part(Part::buffer) + part(Part::launch) + part(Part::unexplained),
+      fmt::format("rank {}", at.figures.slowest_rank),
+      at.root_rank < 0 ? std::string("nobody")
+                       : fmt::format("rank {}, {:.1f} ms", at.root_rank, 1e3 * at.root_seconds));
 }
 
 std::string stamp_lines(uint64_t step, std::span<const RankStep> ranks) {

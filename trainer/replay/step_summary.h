@@ -1,27 +1,41 @@
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
-#include "parallel/schedule/measures.h"
+#include "trainer/accounting/accountant.h"
 #include "trainer/replay/replay_run.h"
 
 namespace penstock::replay {
 
-/// What a replayed step amounts to. Shares are of the step, averaged over the ranks.
+/// A replayed step, accounted for.
 struct StepSummary {
   uint64_t step = 0;
-  double seconds = 0;     ///< from the first rank's begin to the last one's end
-  double evaluation = 0;  ///< share of the step, ahead of the program; the next two likewise
-  double checkpoint = 0;
-  double data = 0;
-  schedule::Measures measures;  ///< of the program
-  schedule::Idle idle;          ///< shares; `buffer` holds a slow host too
+  double seconds = 0;  ///< from the first rank's begin to the last one's end
+  accounting::StepFigures figures;
+  accounting::PartSeconds parts;  ///< mean over the ranks
+  /// Whom the ranks waited for most, and how long together; −1: nobody.
+  int root_rank = -1;
+  double root_seconds = 0;
 };
 
-StepSummary summarise(const schedule::Program& program, uint64_t step, std::span<const RankStep> ranks);
+/// What accounting reads of a replayed rank.
+accounting::RankTimes rank_times(const RankStep& rank);
 
-/// A line of a table, in percent, and the table's head.
+/// Accounts for the steps of a replay, one after another.
+class ReplayAccount {
+ public:
+  explicit ReplayAccount(const schedule::Program& program) : accountant_(program) {}
+  StepSummary add(uint64_t step, std::span<const RankStep> ranks);
+
+ private:
+  accounting::Accountant accountant_;
+  std::vector<accounting::RankTimes> times_;
+};
+
+/// A line of a table, parts in percent of the step, and the table's head.
 std::string summary_head();
 std::string summary_line(const StepSummary& summary);
 

@@ -40,8 +40,8 @@ TEST(Replay, PrintsALineAStepAndThePrediction) {
                                   "3", "--disturb", "step 2 evaluation pause 11ms"});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   // (M + P − 1) · 3 ms; bubble (P − 1) / (M + P − 1).
-  EXPECT_THAT(outcome.out, HasSubstr("      1      33.000    27.27"));
-  EXPECT_THAT(outcome.out, HasSubstr("      2      44.000    27.27"));
+  EXPECT_THAT(outcome.out, HasSubstr("      1     33.000   27.27"));
+  EXPECT_THAT(outcome.out, HasSubstr("      2     44.000   27.27"));
   EXPECT_THAT(outcome.out,
               HasSubstr("mean 36.667 ms a step; simulated without disturbances and noise 33.000 ms"));
 }

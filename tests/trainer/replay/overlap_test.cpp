@@ -97,7 +97,7 @@ TEST(Overlap, GradientReductionDelaysNoCompute) {
   options.chunks = 2;
   const schedule::Schedule schedule = schedule::generate("interleaved", options);
   schedule::Costs costs = even_costs(schedule, {1, 1, 1});
-  costs.gradient_reduction = 3;
+  costs.gradient_reduction = {3};
   schedule::LoweringOptions with;
   schedule::LoweringOptions without;
   without.reduce_gradients = false;

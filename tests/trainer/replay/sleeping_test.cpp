@@ -15,7 +15,7 @@ TEST(Sleeping, ActionsTakeAtLeastTheirTimeAndWaitForTheirInputs) {
   const schedule::Schedule schedule = schedule::generate("1f1b", options);
   schedule::Costs costs = even_costs(schedule, {0.002, 0.001, 0.001});
   costs.links = {{0.001, 0.001}};
-  costs.gradient_reduction = 0.001;
+  costs.gradient_reduction = {0.001};
   costs.tied_sum = 0.001;
   costs.optimizer_step = 0.001;
   schedule::LoweringOptions lowering;
@@ -28,9 +28,10 @@ TEST(Sleeping, ActionsTakeAtLeastTheirTimeAndWaitForTheirInputs) {
   replay.sleeping = true;
   replay.steps = 2;
   replay.message_bytes = 1000;
+  ReplayAccount account(program);
   std::vector<StepSummary> steps;
   run_replay(program, times, replay, [&](uint64_t step, std::span<const RankStep> ranks) {
-    steps.push_back(summarise(program, step, ranks));
+    steps.push_back(account.add(step, ranks));
     for (const RankStep& rank : ranks) {
       for (const runtime::Stamp& stamp : rank.stamps) {
         if (stamp.instruction->kind != schedule::InstructionKind::compute) continue;
@@ -42,34 +43,35 @@ TEST(Sleeping, ActionsTakeAtLeastTheirTimeAndWaitForTheirInputs) {
   ASSERT_EQ(steps.size(), 2U);
   EXPECT_GE(steps[0].seconds, simulated - 1e-6);
   EXPECT_GE(steps[1].seconds, simulated + 0.005 - 1e-6);
-  EXPECT_GT(steps[1].evaluation * steps[1].seconds, 0.005 - 1e-6);
+  EXPECT_GT(steps[1].parts[accounting::Part::evaluation], 0.005 - 1e-6);
 }
 
-TEST(StepSummary, SharesOfAStepAddUpToWhatWasNotComputed) {
+TEST(StepSummary, EveryMillisecondLandsOnItsCause) {
   schedule::ScheduleOptions options;
   options.ranks = 4;
   options.micro_batches = 6;
   const schedule::Schedule schedule = schedule::generate("1f1b", options);
   schedule::Costs costs = even_costs(schedule, {0.5, 0.25, 0.25});
   costs.links = {{0.125, 0}};
-  costs.gradient_reduction = 0.5;
+  costs.gradient_reduction = {0.5};
   const schedule::Program program = schedule::lower(schedule, costs, {});
   const runtime::ReplayTimes times(
       program, costs,
       {runtime::read_disturbance("evaluation pause 2s"), runtime::read_disturbance("rank 2 data +1s"),
        runtime::read_disturbance("rank 1 host +125ms")});
   run_replay(program, times, {}, [&](uint64_t step, std::span<const RankStep> ranks) {
-    const StepSummary at = summarise(program, step, ranks);
-    const double busy = 6.0 / at.seconds;
-    EXPECT_DOUBLE_EQ(at.evaluation, 2 / at.seconds);
-    EXPECT_DOUBLE_EQ(at.data, 0.25 / at.seconds);
-    EXPECT_GT(at.idle.buffer, 0);
-    const schedule::Idle& idle = at.idle;
-    const double idles = idle.fill + idle.wait + idle.transfer + idle.buffer + idle.drain + idle.reduction;
-    EXPECT_NEAR(busy + idles + at.evaluation + at.data, 1, 1e-9);
-    EXPECT_EQ(summary_line(at).size(), summary_head().size());
+    const StepSummary at = ReplayAccount(program).add(step, ranks);
+    using accounting::Part;
+    EXPECT_NEAR(at.parts.all(), at.seconds, 1e-9);
+    EXPECT_DOUBLE_EQ(at.parts.busy(), 6);
+    EXPECT_DOUBLE_EQ(at.parts[Part::evaluation], 2);
+    // Twelve actions of rank 1, some of them while it would have waited.
+    EXPECT_GT(at.parts[Part::host], 0.125);
+    EXPECT_LE(at.parts[Part::host], 12 * 0.125 / 4 + 1e-9);
+    EXPECT_NEAR(at.parts[Part::unexplained], 0, 1e-9);
+    EXPECT_EQ(at.parts[Part::launch], 0);
     const std::string lines = stamp_lines(step, ranks);
-    EXPECT_EQ(lines.substr(0, lines.find('\n')), "0,0,0,0F0,compute,0.000000000,2.000000000,2.500000000");
+    EXPECT_EQ(lines.substr(0, lines.find('\n')), "0,0,0,0F0,compute,2.000000000,2.000000000,2.500000000");
   });
 }
 
