@@ -305,8 +305,9 @@ RunProfile profile_from_run(const std::filesystem::path& run) {
   made.profile.threads = made.job.parallel.threads;
   JobCosts split;
   if (std::filesystem::exists(paths.profile(), error)) {
-    made.scaled = paths.profile().string();
-    const planner::Profile before = planner::read_profile(read_text(paths.profile()), made.scaled);
+    const std::string place = paths.profile().string();
+    made.scaled = "as in " + place;
+    const planner::Profile before = planner::read_profile(read_text(paths.profile()), place);
     split.model = planner::model_costs(before, made.job.batch.micro);
     made.profile.links = before.links;
     made.profile.reduction = before.reduction;

@@ -21,7 +21,7 @@ struct RunProfile {
   planner::Profile profile;
   Job job;             ///< the run's, resolved
   int64_t steps = 0;   ///< that were used
-  std::string scaled;  ///< whose split was scaled: a path, or "by formula"
+  std::string scaled;  ///< whose split was scaled: "as in PATH", or "by formula"
 };
 
 /// ProfileError naming the file, and the line, for what is missing or cannot be read.

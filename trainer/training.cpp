@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "data/file_writer.h"
+#include "kernels/device/error.h"
 #include "kernels/transport/clock_alignment.h"
 #include "model/learning_rate.h"
 #include "parallel/runtime/pipeline_engine.h"
@@ -47,6 +48,23 @@ BatchSet& read_step(const RankContext& context, StepBatches& batches, int64_t st
   return batches.of(step);
 }
 
+// If the host fails meanwhile, the step that is under way must end before the micro-batches that it reads go
+// away.
+template <class Work>
+void while_the_device_works(const RankContext& context, Work&& work) {
+  try {
+    work();
+  } catch (const std::exception& error) {
+    context.world.abort(error.what());
+    try {
+      context.engine.finish_step();
+    } catch (const DeviceError&) {
+      // It ends as the world has: by this error's echo.
+    }
+    throw;
+  }
+}
+
 // One optimizer step; while the device works the next one's data is read, and the step before is accounted
 // for.
 StepSummary train_step(const RankContext& context, StepBatches& batches, StepAccounting& accounting,
@@ -61,8 +79,10 @@ StepSummary train_step(const RankContext& context, StepBatches& batches, StepAcc
                                         context.engine.place().pipeline == 0);
   context.engine.start_step({static_cast<uint64_t>(step), summary.learning_rate, summary.tokens},
                             set.bands());
-  if (summary.step < job.run.steps) read_step(context, batches, step + 1);
-  accounting.settle();
+  while_the_device_works(context, [&] {
+    if (summary.step < job.run.steps) read_step(context, batches, step + 1);
+    accounting.settle();
+  });
   const model::StepResult result = context.engine.finish_step();
   summary.loss = result.loss_sum / static_cast<double>(summary.tokens);
   summary.gradient_norm = result.gradient_norm;

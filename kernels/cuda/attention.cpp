@@ -60,8 +60,9 @@ class CudaAttentions final : public math::Attention {
                       shape.head_dim));
     }
     if (shape.batch * shape.heads > most_launch_rows) {
-      return math::Support::no(fmt::format("the built-in CUDA attention takes at most {} heads of a batch, not {}",
-                                           most_launch_rows, shape.batch * shape.heads));
+      return math::Support::no(
+          fmt::format("the built-in CUDA attention takes at most {} heads of a batch, not {}",
+                      most_launch_rows, shape.batch * shape.heads));
     }
     return supports_element(shape.dtype);
   }

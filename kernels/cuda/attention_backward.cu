@@ -8,8 +8,7 @@ namespace penstock::cuda {
 namespace {
 
 template <int max_dim>
-constexpr size_t backward_shared_bytes =
-    (4 * AttentionTiles<max_dim>::floats + tile_scores) * sizeof(float);
+constexpr size_t backward_shared_bytes = (4 * AttentionTiles<max_dim>::floats + tile_scores) * sizeof(float);
 
 /// delta (B,H,T) = Σ over channels of dout · out. A warp a row.
 template <class T>
@@ -17,8 +16,8 @@ __global__ void __launch_bounds__(attention_threads)
     attention_delta_kernel(AttentionBackward<T> call, bool whole) {
   constexpr int width = 4;
   const AttentionPlaces places(call.shape);
-  const int64_t row = static_cast<int64_t>(blockIdx.x) * (attention_threads / warp_threads) +
-                      threadIdx.x / warp_threads;
+  const int64_t row =
+      static_cast<int64_t>(blockIdx.x) * (attention_threads / warp_threads) + threadIdx.x / warp_threads;
   if (row >= call.shape.batch * places.tokens * places.heads) return;
   const int64_t n = row / places.heads;
   const int64_t head = row - n * places.heads;

@@ -8,8 +8,7 @@ namespace penstock::cuda {
 namespace {
 
 template <int max_dim>
-constexpr size_t forward_shared_bytes =
-    (2 * AttentionTiles<max_dim>::floats + tile_scores) * sizeof(float);
+constexpr size_t forward_shared_bytes = (2 * AttentionTiles<max_dim>::floats + tile_scores) * sizeof(float);
 
 /// combine over the 16 lanes that hold a row.
 template <class Combine>

@@ -15,10 +15,10 @@ constexpr int64_t most_launch_rows = 65535;
 
 template <class T>
 struct AttentionForward {
-  const T* qkv = nullptr;            ///< (N, (H+2G) D)
-  const int32_t* starts = nullptr;   ///< (N) or absent
-  T* out = nullptr;                  ///< (N, H D)
-  float* lse = nullptr;              ///< (B,H,T)
+  const T* qkv = nullptr;           ///< (N, (H+2G) D)
+  const int32_t* starts = nullptr;  ///< (N) or absent
+  T* out = nullptr;                 ///< (N, H D)
+  float* lse = nullptr;             ///< (B,H,T)
   math::AttentionShape shape;
 };
 template <class T>
@@ -26,13 +26,13 @@ void attention_forward(StreamHandle stream, const AttentionForward<T>& call);
 
 template <class T>
 struct AttentionBackward {
-  const T* dout = nullptr;           ///< (N, H D)
-  const T* qkv = nullptr;            ///< (N, (H+2G) D)
-  const int32_t* starts = nullptr;   ///< (N) or absent
-  const T* out = nullptr;            ///< (N, H D)
-  const float* lse = nullptr;        ///< (B,H,T)
-  float* delta = nullptr;            ///< (B,H,T), scratch
-  T* dqkv = nullptr;                 ///< (N, (H+2G) D)
+  const T* dout = nullptr;          ///< (N, H D)
+  const T* qkv = nullptr;           ///< (N, (H+2G) D)
+  const int32_t* starts = nullptr;  ///< (N) or absent
+  const T* out = nullptr;           ///< (N, H D)
+  const float* lse = nullptr;       ///< (B,H,T)
+  float* delta = nullptr;           ///< (B,H,T), scratch
+  T* dqkv = nullptr;                ///< (N, (H+2G) D)
   math::AttentionShape shape;
 };
 /// No atomics: key and value gradients of a tile of keys, and query gradients of a tile of queries, each have

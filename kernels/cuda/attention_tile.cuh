@@ -5,9 +5,10 @@
 #include "kernels/cuda/shared_memory.cuh"
 #include "kernels/math/attention.h"
 
-/// What the attention kernels share: tiles of 64 rows in shared memory as fp32, and the products of two tiles.
-/// 256 threads; thread (tx, ty), tx and ty in 0 … 15, holds rows 4 ty … 4 ty + 3 of a product, and either the
-/// four columns tx + 16 j of a product of scores, or the columns 4 tx + 64 j … + 3 of one of channels.
+/// What the attention kernels share: tiles of 64 rows in shared memory as fp32, and the products of two
+/// tiles. 256 threads; thread (tx, ty), tx and ty in 0 … 15, holds rows 4 ty … 4 ty + 3 of a product, and
+/// either the four columns tx + 16 j of a product of scores, or the columns 4 tx + 64 j … + 3 of one of
+/// channels.
 namespace penstock::cuda {
 
 constexpr int attention_tile = 64;

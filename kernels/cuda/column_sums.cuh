@@ -12,22 +12,22 @@ constexpr int column_threads = 512;
 constexpr int column_packs = 2;  ///< packs side by side: 32 bytes, what memory moves at least
 constexpr int column_rows = column_threads / column_packs;
 
-/// Row r is head r % heads of token r / heads; it starts at dy + (r / heads) token_stride + (r % heads) columns,
-/// in x alike, and its statistics lie at (r / heads) statistics_stride + r % heads.
+/// Row r is head r % heads of token r / heads; it starts at dy + (r / heads) token_stride + (r % heads)
+/// columns, in x alike, and its statistics lie at (r / heads) statistics_stride + r % heads.
 template <class T>
 struct ColumnSums {
   const T* dy;
-  const T* x;           ///< absent: only dbias
-  const float* mean;    ///< absent for the RMS norm
+  const T* x;         ///< absent: only dbias
+  const float* mean;  ///< absent for the RMS norm
   const float* rstd;
-  float* dweight;       ///< (columns) += Σ dy (x − mean) rstd
-  float* dbias;         ///< (columns) += Σ dy; absent for the RMS norm
+  float* dweight;  ///< (columns) += Σ dy (x − mean) rstd
+  float* dbias;    ///< (columns) += Σ dy; absent for the RMS norm
   int64_t rows;
   int64_t columns;
   int64_t heads;
   int64_t token_stride;
   int64_t statistics_stride;
-  bool whole;           ///< rows can be read in packs
+  bool whole;  ///< rows can be read in packs
 };
 
 template <class T, bool with_weight, bool with_bias>
@@ -38,7 +38,7 @@ __global__ void __launch_bounds__(column_threads) column_sums_kernel(ColumnSums<
   constexpr int bias_output = with_weight ? block_columns : 0;
   constexpr int parts = column_threads / outputs;  ///< threads that share the sum of one output
   constexpr int part_rows = column_rows / parts;
-  SHARED_ARRAY(float, of_threads, column_rows * outputs);
+  SHARED_ARRAY(float, of_threads, column_rows* outputs);
   SHARED_ARRAY(float, of_parts, column_threads);
   const auto thread = static_cast<int>(threadIdx.x);
   const int pack = thread % column_packs;
@@ -80,7 +80,8 @@ __global__ void __launch_bounds__(column_threads) column_sums_kernel(ColumnSums<
   const int output = thread % outputs;
   float sum = 0;
 #pragma unroll
-  for (int i = 0; i < part_rows; ++i) sum += of_threads[(thread / outputs * part_rows + i) * outputs + output];
+  for (int i = 0; i < part_rows; ++i)
+    sum += of_threads[(thread / outputs * part_rows + i) * outputs + output];
   of_parts[thread] = sum;
   __syncthreads();
   const int64_t column = static_cast<int64_t>(blockIdx.x) * block_columns + output % block_columns;
@@ -93,8 +94,8 @@ __global__ void __launch_bounds__(column_threads) column_sums_kernel(ColumnSums<
 
 template <class T, bool with_weight, bool with_bias>
 void column_sums(const char* name, StreamHandle stream, ColumnSums<T> call) {
-  call.whole = aligned(call.dy, call.x) && call.columns % pack_width<T> == 0 &&
-               call.token_stride % pack_width<T> == 0;
+  call.whole =
+      aligned(call.dy, call.x) && call.columns % pack_width<T> == 0 && call.token_stride % pack_width<T> == 0;
   launch(name, column_sums_kernel<T, with_weight, with_bias>,
          {.blocks_x = ceil_divide(call.columns, column_packs * pack_width<T>), .threads = column_threads},
          stream, call);

@@ -5,8 +5,8 @@
 #include "kernels/cuda/stream_handle.h"
 #include "kernels/math/step_scalars.h"
 
-/// Launchers of cross_entropy.cu: softmax with cross-entropy of a block of tokens' logits. Pointers are device
-/// memory; T: float or bfloat16.
+/// Launchers of cross_entropy.cu: softmax with cross-entropy of a block of tokens' logits. Pointers are
+/// device memory; T: float or bfloat16.
 namespace penstock::cuda {
 
 /// `tokens` rows of `rows` logits each, of which the first `vocab` are real.

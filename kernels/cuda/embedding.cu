@@ -99,8 +99,8 @@ void embedding_backward(StreamHandle stream, const T* dy, const int32_t* index, 
          dy, index, table, rows, channels, aligned(dy) && aligned(table) && channels % 4 == 0);
 }
 
-#define PENSTOCK_INSTANTIATE(T)                                                     \
-  template void embedding_forward(StreamHandle, const EmbeddingForward<T>&);        \
+#define PENSTOCK_INSTANTIATE(T)                                              \
+  template void embedding_forward(StreamHandle, const EmbeddingForward<T>&); \
   template void embedding_backward(StreamHandle, const T*, const int32_t*, float*, int64_t, int64_t);
 PENSTOCK_INSTANTIATE(float)
 PENSTOCK_INSTANTIATE(bfloat16)

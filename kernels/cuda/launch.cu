@@ -1,9 +1,8 @@
-#include "kernels/cuda/launch.h"
-
 #include <string>
 
 #include <cuda_runtime_api.h>
 
+#include "kernels/cuda/launch.h"
 #include "kernels/device/error.h"
 
 namespace penstock::cuda {

@@ -29,18 +29,19 @@ void launch_kernel(const char* name, const void* kernel, const LaunchShape& shap
 
 /// Enqueues `kernel` on `stream`. `name` is a literal, for errors and traces.
 template <class... Parameters>
-void launch(const char* name, void (*kernel)(Parameters...), const LaunchShape& shape,
-            [[maybe_unused]] StreamHandle stream, std::type_identity_t<Parameters>... arguments) {
+void launch(const char* name, void (*kernel)(Parameters...), const LaunchShape& shape, StreamHandle stream,
+            std::type_identity_t<Parameters>... arguments) {
   if (shape.blocks_x == 0 || shape.blocks_y == 0) return;
 #ifdef __CUDACC__
   void* addresses[] = {&arguments...};
   launch_kernel(name, reinterpret_cast<const void*>(kernel), shape, stream, addresses);
 #else
-  simt::run({name,
-             {static_cast<unsigned>(shape.blocks_x), static_cast<unsigned>(shape.blocks_y)},
-             {static_cast<unsigned>(shape.threads)},
-             shape.shared_bytes},
-            [&] { kernel(arguments...); });
+  simt::launch(stream,
+               {name,
+                {static_cast<unsigned>(shape.blocks_x), static_cast<unsigned>(shape.blocks_y)},
+                {static_cast<unsigned>(shape.threads)},
+                shape.shared_bytes},
+               [=] { kernel(arguments...); });
 #endif
 }
 

@@ -15,7 +15,7 @@ constexpr int block_threads = 256;
 constexpr int kept_packs = 4;
 /// Rows up to this many channels are a warp's work, longer ones a block's.
 template <class T>
-constexpr int64_t warp_channels = kept_packs * warp_threads * pack_width<T>;
+constexpr int64_t warp_channels = kept_packs* warp_threads* pack_width<T>;
 
 /// Which row a thread works on: `threads` threads share one.
 template <int threads>
@@ -196,10 +196,9 @@ __global__ void __launch_bounds__(block_threads) norm_backward_kernel(NormBackwa
   const int64_t row = row_of_thread<threads>();
   if (row >= call.rows) return;
   const int64_t n = call.channels;
-  backward_row<T, threads, centred>(call.dy + row * n, call.x + row * n, call.weight, n,
-                                    centred ? call.mean[row] : 0.0F, call.rstd[row],
-                                    call.dresidual == nullptr ? nullptr : call.dresidual + row * n,
-                                    call.dx + row * n, whole);
+  backward_row<T, threads, centred>(
+      call.dy + row * n, call.x + row * n, call.weight, n, centred ? call.mean[row] : 0.0F, call.rstd[row],
+      call.dresidual == nullptr ? nullptr : call.dresidual + row * n, call.dx + row * n, whole);
 }
 
 /// A warp a head; the value heads, which have no norm, are copied.
@@ -221,8 +220,7 @@ __global__ void __launch_bounds__(block_threads) head_norm_forward_kernel(HeadNo
     return;
   }
   const float* const weight = head < call.heads ? call.weight_q : call.weight_k;
-  const Statistics found =
-      norm_row<T, warp_threads, false>(x, weight, nullptr, n, call.epsilon, y, whole);
+  const Statistics found = norm_row<T, warp_threads, false>(x, weight, nullptr, n, call.epsilon, y, whole);
   if (threadIdx.x % warp_threads == 0) call.rstd_out[token * normed + head] = found.rstd;
 }
 
@@ -242,8 +240,8 @@ __global__ void __launch_bounds__(block_threads) head_norm_backward_kernel(HeadN
 
 template <class T, bool centred>
 void norm_forward(const char* name, StreamHandle stream, const NormForward<T>& call) {
-  const bool whole = call.channels % pack_width<T> == 0 &&
-                     aligned(call.x, call.addend, call.sum, call.y) && aligned(call.weight, call.bias);
+  const bool whole = call.channels % pack_width<T> == 0 && aligned(call.x, call.addend, call.sum, call.y) &&
+                     aligned(call.weight, call.bias);
   const auto start = [&]<int threads>(std::integral_constant<int, threads>) {
     launch(name, norm_forward_kernel<T, threads, centred>,
            {.blocks_x = blocks_of_rows<threads>(call.rows), .threads = block_threads}, stream, call, whole);

@@ -10,9 +10,9 @@ namespace penstock::cuda {
 /// N rows of C channels. The layer norm has bias and mean, the RMS norm neither (nullptr).
 template <class T>
 struct NormForward {
-  const T* x = nullptr;         ///< (N,C)
-  const T* addend = nullptr;    ///< (N,C) or absent: then x + addend is normalised as it is stored in `sum`
-  T* sum = nullptr;             ///< (N,C), with addend only
+  const T* x = nullptr;           ///< (N,C)
+  const T* addend = nullptr;      ///< (N,C) or absent: then x + addend is normalised as it is stored in `sum`
+  T* sum = nullptr;               ///< (N,C), with addend only
   const float* weight = nullptr;  ///< (C)
   const float* bias = nullptr;    ///< (C)
   T* y = nullptr;                 ///< (N,C)
@@ -52,11 +52,11 @@ struct HeadNorm {
   const T* qkv = nullptr;  ///< (N,W)
   const float* weight_q = nullptr;
   const float* weight_k = nullptr;
-  T* out = nullptr;              ///< forward: (N,W)
-  float* rstd_out = nullptr;     ///< forward: (N, H+G)
-  T* dqkv = nullptr;             ///< backward: (N,W), in place
-  const float* rstd = nullptr;   ///< backward: (N, H+G)
-  float* dweight_q = nullptr;    ///< backward: (D), accumulated
+  T* out = nullptr;             ///< forward: (N,W)
+  float* rstd_out = nullptr;    ///< forward: (N, H+G)
+  T* dqkv = nullptr;            ///< backward: (N,W), in place
+  const float* rstd = nullptr;  ///< backward: (N, H+G)
+  float* dweight_q = nullptr;   ///< backward: (D), accumulated
   float* dweight_k = nullptr;
   int64_t tokens = 0;
   int64_t heads = 0;

@@ -27,10 +27,9 @@ __device__ Chunk<bfloat16, width> round_at_random(const Floats<width>& values, i
                                                   uint32_t identity, const AdamWStep& step) {
   const auto counter = static_cast<uint64_t>(first / 4);
   const auto purpose = static_cast<uint32_t>(math::RandomPurpose::stochastic_rounding);
-  const auto words =
-      math::philox({static_cast<uint32_t>(counter), static_cast<uint32_t>(counter >> 32),
-                    static_cast<uint32_t>(step.scalars->step), purpose << 24 | identity},
-                   {static_cast<uint32_t>(step.seed), static_cast<uint32_t>(step.seed >> 32)});
+  const auto words = math::philox({static_cast<uint32_t>(counter), static_cast<uint32_t>(counter >> 32),
+                                   static_cast<uint32_t>(step.scalars->step), purpose << 24 | identity},
+                                  {static_cast<uint32_t>(step.seed), static_cast<uint32_t>(step.seed >> 32)});
   Chunk<bfloat16, width> result;
 #pragma unroll
   for (int i = 0; i < width; ++i) {

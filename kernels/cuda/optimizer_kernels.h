@@ -28,8 +28,8 @@ struct AdamWStep {
   float epsilon = 0;
   const math::StepScalars* scalars = nullptr;
   /// Rounds the copy up with the probability that makes it right on average, instead of to nearest: adds the
-  /// low 16 bits of word e mod 4 of philox({low e/4, high e/4, low step, purpose << 24 | identity}, {low seed,
-  /// high seed}) to element e's bits before it cuts them off.
+  /// low 16 bits of word e mod 4 of philox({low e/4, high e/4, low step, purpose << 24 | identity}, {low
+  /// seed, high seed}) to element e's bits before it cuts them off.
   bool stochastic_rounding = false;
   uint64_t seed = 0;
 };

@@ -130,9 +130,8 @@ __global__ void __launch_bounds__(threads)
 }
 
 template <class T>
-__global__ void __launch_bounds__(threads)
-    swiglu_backward_kernel(const T* dy, const T* gate_up, T* dgate_up, int64_t rows, int64_t width,
-                           bool whole) {
+__global__ void __launch_bounds__(threads) swiglu_backward_kernel(const T* dy, const T* gate_up, T* dgate_up,
+                                                                  int64_t rows, int64_t width, bool whole) {
   constexpr int n = pack_width<T>;
   const RowPack at = row_pack<n>(width);
   if (at.row >= rows) return;
@@ -204,11 +203,11 @@ __global__ void __launch_bounds__(threads)
   Floats<n> values = load<n>(call.x + offset, first, call.elements, whole);
 #pragma unroll
   for (int i = 0; i < n; i += 4) {
-    const auto words = math::philox({static_cast<uint32_t>((first + i) / 4), static_cast<uint32_t>(sample),
-                                     step, purpose << 24 | call.site.site},
-                                    {static_cast<uint32_t>(call.site.seed),
-                                     static_cast<uint32_t>(call.site.seed >> 32) ^
-                                         static_cast<uint32_t>(sample >> 32)});
+    const auto words =
+        math::philox({static_cast<uint32_t>((first + i) / 4), static_cast<uint32_t>(sample), step,
+                      purpose << 24 | call.site.site},
+                     {static_cast<uint32_t>(call.site.seed),
+                      static_cast<uint32_t>(call.site.seed >> 32) ^ static_cast<uint32_t>(sample >> 32)});
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
       values[i + j] = words[static_cast<size_t>(j)] >= threshold ? values[i + j] * scale : 0.0F;
@@ -292,15 +291,15 @@ template void convert(StreamHandle, const float*, float*, int64_t);
 template void convert(StreamHandle, const float*, bfloat16*, int64_t);
 template void convert(StreamHandle, const bfloat16*, float*, int64_t);
 template void convert(StreamHandle, const bfloat16*, bfloat16*, int64_t);
-#define PENSTOCK_INSTANTIATE(T)                                                                \
-  template void gelu_forward(StreamHandle, const T*, T*, int64_t);                             \
-  template void gelu_backward(StreamHandle, const T*, const T*, T*, int64_t);                  \
-  template void add(StreamHandle, const T*, const T*, T*, int64_t);                            \
-  template void swiglu_forward(StreamHandle, const T*, T*, int64_t, int64_t);                  \
-  template void swiglu_backward(StreamHandle, const T*, const T*, T*, int64_t, int64_t);       \
-  template void add_bias(StreamHandle, const float*, T*, int64_t, int64_t);                    \
-  template void backward_bias(StreamHandle, const T*, float*, int64_t, int64_t);               \
-  template void rope(StreamHandle, const Rope<T>&);                                            \
+#define PENSTOCK_INSTANTIATE(T)                                                          \
+  template void gelu_forward(StreamHandle, const T*, T*, int64_t);                       \
+  template void gelu_backward(StreamHandle, const T*, const T*, T*, int64_t);            \
+  template void add(StreamHandle, const T*, const T*, T*, int64_t);                      \
+  template void swiglu_forward(StreamHandle, const T*, T*, int64_t, int64_t);            \
+  template void swiglu_backward(StreamHandle, const T*, const T*, T*, int64_t, int64_t); \
+  template void add_bias(StreamHandle, const float*, T*, int64_t, int64_t);              \
+  template void backward_bias(StreamHandle, const T*, float*, int64_t, int64_t);         \
+  template void rope(StreamHandle, const Rope<T>&);                                      \
   template void dropout(StreamHandle, const Dropout<T>&);
 PENSTOCK_INSTANTIATE(float)
 PENSTOCK_INSTANTIATE(bfloat16)

@@ -20,8 +20,8 @@ struct Stamp {
   Lane lane = Lane::compute;
   double enqueued = 0;
   double start = 0;
-  double middle = 0;
   double end = 0;
+  double middle = 0;
 };
 
 /// What an executor works with. Everything outlives it.

@@ -62,7 +62,8 @@ class EdgeMeter {
     for (const bool upwards : {true, false}) {
       const bool ours = (pipeline_.rank() > peer) == upwards;
       const double seconds = period(repetitions_, peer, large_, small_, upwards);
-      if (ours) edge.alone = seconds - edge.latency;
+      // Without the answer's way back.
+      if (ours) edge.alone = std::max(seconds - edge.latency, 0.5 * seconds);
     }
     return edge;
   }
@@ -130,8 +131,10 @@ std::optional<int> peer_of(int rank, int ranks, int round) {
   return peer;
 }
 
-double bandwidth(int64_t bytes, double seconds, double latency) {
-  return static_cast<double>(bytes) / std::max(seconds - latency, 0.1 * seconds);
+// Seconds of `bytes` on the way, of a message that took `seconds` in all.
+double passing(double seconds, double latency) {
+  constexpr double clock_step = 1e-9;
+  return std::max({seconds - latency, 0.1 * seconds, clock_step});
 }
 
 }  // namespace
@@ -160,13 +163,13 @@ std::vector<MeasuredLink> measure_links(Device& device, transport::World& world,
   for (int to = 0; to < ranks; ++to) {
     for (const int side : {0, 1}) {
       const double* place = &all[figures * (2 * static_cast<size_t>(to) + static_cast<size_t>(side))];
-      if (place[1] == 0) continue;  // no such edge
+      if (place[2] == 0) continue;  // no such edge
       MeasuredLink link;
       link.from = (to + (side == 0 ? ranks - 1 : 1)) % ranks;
       link.to = to;
       link.latency = place[0];
-      link.bandwidth = bandwidth(bytes, place[1], place[0]);
-      link.bandwidth_alone = bandwidth(bytes, place[2], place[0]);
+      link.bandwidth = static_cast<double>(bytes) / passing(place[1], place[0]);
+      link.bandwidth_alone = static_cast<double>(bytes) / passing(place[2], place[0]);
       links.push_back(link);
     }
   }

@@ -12,6 +12,11 @@ train threads -- --set parallel.pipeline=2 >/dev/null
 same threads one 4
 train processes "${mpi[@]}" 2 -- --set parallel.pipeline=2 >/dev/null
 same processes one 4
+# Every step of both processes is accounted for, on one clock.
+accounted=$(grep -c '"bubble_ratio": .*"ranks": \[{"rank": 0, .*"fill_ms".*\]' runs/processes/metrics.jsonl)
+[ "$accounted" = 4 ] || { echo "FAILED: $accounted of 4 steps are accounted for"; exit 1; }
+! grep -q unexplained_ms runs/processes/metrics.jsonl || { echo "FAILED: unexplained time"; exit 1; }
+grep -q '"event": *"prediction"' runs/processes/events.jsonl || { echo "FAILED: no prediction"; exit 1; }
 train zero_bubble "${mpi[@]}" 3 -- --set parallel.pipeline=3 --set parallel.schedule=zb-h1 >/dev/null
 same zero_bubble one 4
 # Rank 0 plans, the others are told.

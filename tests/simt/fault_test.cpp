@@ -42,7 +42,8 @@ TEST(Faults, DifferentBarriersInTheBranchesOfACondition) {
       __syncthreads();
     }
   });
-  EXPECT_THAT(found, AllOf(HasSubstr("thread (1,0,0), "), HasSubstr("waits at one barrier, thread (0,0,0) at another")));
+  EXPECT_THAT(found, AllOf(HasSubstr("thread (1,0,0), "),
+                           HasSubstr("waits at one barrier, thread (0,0,0) at another")));
 }
 
 TEST(Faults, ShuffleWithALaneThatReturned) {
@@ -133,7 +134,8 @@ TEST(Faults, SharedMemoryThatOnlyAnEarlierBlockWrote) {
     run({"planted", dim3(2), dim3(8), 32}, kernel);
     FAIL() << "block 1 read what block 0 wrote";
   } catch (const Fault& fault) {
-    EXPECT_THAT(fault.what(), AllOf(HasSubstr("block (1,0,0)"), HasSubstr("before this block has written it")));
+    EXPECT_THAT(fault.what(),
+                AllOf(HasSubstr("block (1,0,0)"), HasSubstr("before this block has written it")));
   }
 }
 
@@ -145,12 +147,14 @@ TEST(Faults, SharedMemoryOutOfBounds) {
   EXPECT_THAT(fault_of(4, below), HasSubstr("4 bytes at offset -4 are outside values, which has 32 bytes"));
   const auto above = [] { cuda::store4(cuda::dynamic_shared<float>() + 4 * threadIdx.x, float4()); };
   EXPECT_EQ(fault_of(8, above, 128), "");
-  EXPECT_THAT(fault_of(9, above, 128),
-              AllOf(HasSubstr("thread (8,0,0)"), HasSubstr("outside dynamic shared memory, which has 128 bytes")));
+  EXPECT_THAT(
+      fault_of(9, above, 128),
+      AllOf(HasSubstr("thread (8,0,0)"), HasSubstr("outside dynamic shared memory, which has 128 bytes")));
 }
 
 TEST(Faults, MisalignedAccesses) {
-  EXPECT_THAT(fault_of(1, [] { cuda::store4(cuda::dynamic_shared<float>() + 2, float4()); }, 64),
+  EXPECT_THAT(fault_of(
+                  1, [] { cuda::store4(cuda::dynamic_shared<float>() + 2, float4()); }, 64),
               HasSubstr("16 bytes at offset 8 of dynamic shared memory are not aligned to 16"));
   EXPECT_THAT(fault_of(1, [] { cuda::check_alignment(reinterpret_cast<void*>(8), 16); }),
               HasSubstr("a misaligned access"));
@@ -158,17 +162,20 @@ TEST(Faults, MisalignedAccesses) {
 
 TEST(Faults, LaunchesThatNoDeviceTakes) {
   EXPECT_THAT(fault_of(1025, [] {}), HasSubstr("1025 threads a block"));
-  EXPECT_THAT(fault_of(1, [] {}, 1 << 18), HasSubstr("262144 bytes of dynamic shared memory"));
+  EXPECT_THAT(fault_of(
+                  1, [] {}, 1 << 18),
+              HasSubstr("262144 bytes of dynamic shared memory"));
   EXPECT_THROW(run({"planted", dim3(0), dim3(1)}, [] {}), Fault);
   EXPECT_THROW(run({"planted", dim3(1, 70000), dim3(1)}, [] {}), Fault);
 }
 
 TEST(Faults, LeaveTheMachineUsable) {
   for (int round = 0; round < 20; ++round) {
-    EXPECT_NE(fault_of(256, [] {
-                if (threadIdx.x == 77) fault("planted");
-                __syncthreads();
-              }),
+    EXPECT_NE(fault_of(256,
+                       [] {
+                         if (threadIdx.x == 77) fault("planted");
+                         __syncthreads();
+                       }),
               "");
     int sum = 0;
     run_block(256, [&] {

@@ -1,7 +1,7 @@
 #pragma once
 
-/// What nvcc knows without being told, for kernel sources compiled as plain C++ under the harness. Included on
-/// the command line (-include), before a kernel source's first line. Names are CUDA's.
+/// What nvcc knows without being told, for kernel sources compiled as plain C++ under the harness. Included
+/// on the command line (-include), before a kernel source's first line. Names are CUDA's.
 
 #include <atomic>
 #include <bit>
@@ -54,7 +54,8 @@ using Plain = std::type_identity_t<T>;
 inline void __syncthreads(const std::source_location& place = std::source_location::current()) {
   penstock::simt::barrier(penstock::simt::Vote::none, false, place);
 }
-inline int __syncthreads_or(int predicate, const std::source_location& place = std::source_location::current()) {
+inline int __syncthreads_or(int predicate,
+                            const std::source_location& place = std::source_location::current()) {
   return penstock::simt::barrier(penstock::simt::Vote::any, predicate != 0, place);
 }
 inline int __syncthreads_and(int predicate,
@@ -79,16 +80,16 @@ T __shfl_sync(unsigned mask, T value, int source, int width = 32,
 template <class T>
 T __shfl_up_sync(unsigned mask, T value, unsigned distance, int width = 32,
                  const std::source_location& place = std::source_location::current()) {
-  return penstock::simt::from_word<T>(
-      penstock::simt::warp_exchange(penstock::simt::WarpOperation::shuffle_up, mask,
-                                    penstock::simt::to_word(value), static_cast<int>(distance), width, place));
+  return penstock::simt::from_word<T>(penstock::simt::warp_exchange(
+      penstock::simt::WarpOperation::shuffle_up, mask, penstock::simt::to_word(value),
+      static_cast<int>(distance), width, place));
 }
 template <class T>
 T __shfl_down_sync(unsigned mask, T value, unsigned distance, int width = 32,
                    const std::source_location& place = std::source_location::current()) {
-  return penstock::simt::from_word<T>(
-      penstock::simt::warp_exchange(penstock::simt::WarpOperation::shuffle_down, mask,
-                                    penstock::simt::to_word(value), static_cast<int>(distance), width, place));
+  return penstock::simt::from_word<T>(penstock::simt::warp_exchange(
+      penstock::simt::WarpOperation::shuffle_down, mask, penstock::simt::to_word(value),
+      static_cast<int>(distance), width, place));
 }
 template <class T>
 T __shfl_xor_sync(unsigned mask, T value, int lanes, int width = 32,
@@ -98,9 +99,8 @@ T __shfl_xor_sync(unsigned mask, T value, int lanes, int width = 32,
 }
 inline unsigned __ballot_sync(unsigned mask, int predicate,
                               const std::source_location& place = std::source_location::current()) {
-  return static_cast<unsigned>(penstock::simt::warp_exchange(penstock::simt::WarpOperation::ballot, mask,
-                                                             static_cast<uint64_t>(predicate != 0), 0, 0,
-                                                             place));
+  return static_cast<unsigned>(penstock::simt::warp_exchange(
+      penstock::simt::WarpOperation::ballot, mask, static_cast<uint64_t>(predicate != 0), 0, 0, place));
 }
 inline int __any_sync(unsigned mask, int predicate,
                       const std::source_location& place = std::source_location::current()) {

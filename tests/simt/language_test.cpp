@@ -1,5 +1,7 @@
 // What kernels may say, and what it means.
 #include <array>
+#include <functional>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -69,9 +71,9 @@ TEST_P(Language, BarriersVote) {
   int wrong = 0;
   run_block(96, [&] {
     const int own = threadIdx.x == 50 ? 1 : 0;
-    const bool right = __syncthreads_or(own) == 1 && __syncthreads_or(0) == 0 && __syncthreads_and(own) == 0 &&
-                       __syncthreads_and(1) == 1 && __syncthreads_count(own) == 1 &&
-                       __syncthreads_count(1) == 96;
+    const bool right = __syncthreads_or(own) == 1 && __syncthreads_or(0) == 0 &&
+                       __syncthreads_and(own) == 0 && __syncthreads_and(1) == 1 &&
+                       __syncthreads_count(own) == 1 && __syncthreads_count(1) == 96;
     atomicAdd(&wrong, right ? 0 : 1);
   });
   EXPECT_EQ(wrong, 0);
@@ -176,6 +178,29 @@ TEST(Order, IsWhatTheThreadsTake) {
   EXPECT_EQ(turns(Order::ascending), (std::vector<unsigned>{0, 1, 2, 3, 10, 11, 12, 13}));
   EXPECT_EQ(turns(Order::descending), (std::vector<unsigned>{13, 12, 11, 10, 3, 2, 1, 0}));
   EXPECT_NE(turns(Order::shuffled), turns(Order::shuffled));
+}
+
+void write_index(int* to, int value) {
+  to[threadIdx.x] = value;
+}
+
+TEST(Launch, HandsKernelsWithTheirArgumentsToTheLauncher) {
+  std::vector<int> out(4);
+  const cuda::LaunchShape shape{.threads = 4};
+  cuda::launch("write_index", write_index, shape, nullptr, out.data(), 7);
+  EXPECT_EQ(out, (std::vector<int>{7, 7, 7, 7}));
+
+  std::vector<std::function<void()>> queued;
+  set_launcher([&](void* /*stream*/, std::function<void()> kernel) { queued.push_back(std::move(kernel)); });
+  for (int value : {8, 9}) cuda::launch("write_index", write_index, shape, nullptr, out.data(), value);
+  cuda::launch("nothing", write_index, {.blocks_x = 0}, nullptr, out.data(), 1);
+  set_launcher([](void* /*stream*/, const std::function<void()>& kernel) { kernel(); });
+  EXPECT_EQ(queued.size(), 2U);
+  EXPECT_EQ(out[0], 7);
+  queued[0]();
+  EXPECT_EQ(out[0], 8);
+  queued[1]();
+  EXPECT_EQ(out[3], 9);
 }
 
 }  // namespace

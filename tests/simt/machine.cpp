@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <numeric>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -243,8 +244,8 @@ void Machine::note_finished(Thread& thread) {
 }
 
 void Machine::note_fault(const Thread& thread, const std::source_location& place, const std::string& what) {
-  error_ = std::make_exception_ptr(
-      Fault(fmt::format("{}, {}: {}", whereabouts(thread), to_string(place), what)));
+  error_ =
+      std::make_exception_ptr(Fault(fmt::format("{}, {}: {}", whereabouts(thread), to_string(place), what)));
   end_.arrive();  // the host reads it
   aborting_ = true;
 }
@@ -271,10 +272,10 @@ void Machine::note_deadlock() {
   const char* const rule = waiting.state == ThreadState::at_barrier
                                ? "waits at a barrier that not all threads reach"
                                : "waits in an operation of its warp with a lane missing";
-  note_fault(
-      waiting, waiting.place,
-      keeps == last ? std::string(rule)
-                    : fmt::format("{}: thread {} {}", rule, to_string((*keeps)->here.thread), describe(**keeps)));
+  note_fault(waiting, waiting.place,
+             keeps == last ? std::string(rule)
+                           : fmt::format("{}: thread {} {}", rule, to_string((*keeps)->here.thread),
+                                         describe(**keeps)));
 }
 
 std::string Machine::describe(const Thread& thread) {
@@ -298,6 +299,21 @@ std::string Machine::whereabouts(const Thread& thread) const {
 
 void set_order(Order order) {
   Machine::of_this_thread().set_order(order);
+}
+
+namespace {
+Launcher& launcher() {
+  static Launcher current = [](void* /*stream*/, const std::function<void()>& kernel) { kernel(); };
+  return current;
+}
+}  // namespace
+
+void set_launcher(Launcher chosen) {
+  launcher() = std::move(chosen);
+}
+
+void launch(void* stream, const LaunchRequest& request, std::function<void()> body) {
+  launcher()(stream, [request, body = std::move(body)] { run(request, body); });
 }
 
 void run(const LaunchRequest& request, const std::function<void()>& body) {

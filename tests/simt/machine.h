@@ -30,6 +30,13 @@ struct LaunchRequest {
 /// Runs `body` once for every thread of every block.
 void run(const LaunchRequest& request, const std::function<void()>& body);
 
+/// What launch() does with a kernel: by default it runs there and then. A stand-in for the CUDA runtime
+/// queues it on its streams instead. Set before any other thread launches.
+using Launcher = std::function<void(void* stream, std::function<void()> kernel)>;
+void set_launcher(Launcher launcher);
+/// Hands run(request, body) to the launcher.
+void launch(void* stream, const LaunchRequest& request, std::function<void()> body);
+
 /// What the running CUDA thread sees of itself.
 struct Here {
   uint3 thread{};

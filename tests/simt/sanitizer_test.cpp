@@ -88,16 +88,15 @@ TEST_F(Races, BetweenBarriersInSharedMemory) {
 }
 
 TEST_F(Races, AMissingSecondBarrier) {
-  EXPECT_DEATH(
-      run_block(threads,
-                [] {
-                  SHARED_ARRAY(int, values, threads);
-                  values[threadIdx.x] = 0;
-                  __syncthreads();
-                  const int neighbour = values[(threadIdx.x + 1) % threads];
-                  values[threadIdx.x] = neighbour + 1;
-                }),
-      "data race");
+  EXPECT_DEATH(run_block(threads,
+                         [] {
+                           SHARED_ARRAY(int, values, threads);
+                           values[threadIdx.x] = 0;
+                           __syncthreads();
+                           const int neighbour = values[(threadIdx.x + 1) % threads];
+                           values[threadIdx.x] = neighbour + 1;
+                         }),
+               "data race");
 }
 
 TEST_F(Races, InGlobalMemoryAndNamedAtTheLine) {

@@ -50,9 +50,9 @@ class SharedReference {
 /// An index that remembers where it was written: operator[] takes no default argument.
 struct PlacedIndex {
   template <class Integer>
-    requires std::is_integral_v<Integer>
-  PlacedIndex(Integer i,  // NOLINT(google-explicit-constructor)
-              const std::source_location& where = std::source_location::current())
+  requires std::is_integral_v<Integer> PlacedIndex(
+      Integer i,  // NOLINT(google-explicit-constructor)
+      const std::source_location& where = std::source_location::current())
       : index(static_cast<ptrdiff_t>(i)), place(where) {}
   ptrdiff_t index;
   std::source_location place;
@@ -64,8 +64,8 @@ class SharedPointer {
   SharedPointer() = default;
   SharedPointer(T* address, const SharedRegion* region) : address_(address), region_(region) {}
   template <class U>
-    requires std::is_same_v<const U, T>
-  SharedPointer(const SharedPointer<U>& other)  // NOLINT(google-explicit-constructor)
+  requires std::is_same_v<const U, T> SharedPointer(
+      const SharedPointer<U>& other)  // NOLINT(google-explicit-constructor)
       : address_(other.address()), region_(other.region()) {}
 
   SharedReference<T> operator[](const PlacedIndex& at) const {

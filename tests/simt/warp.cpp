@@ -48,7 +48,8 @@ uint64_t Machine::warp_exchange(WarpOperation operation, uint32_t mask, uint64_t
   if (operation == WarpOperation::sync) meeting.arrive();
   if (group.arrived == group.mask) {
     const WarpGroup whole = group;
-    std::erase_if(warp.groups, [](const WarpGroup& candidate) { return candidate.arrived == candidate.mask; });
+    std::erase_if(warp.groups,
+                  [](const WarpGroup& candidate) { return candidate.arrived == candidate.mask; });
     if (operation == WarpOperation::sync) ++warp.synchronised;
     complete(warp, whole, thread.number - thread.lane());
   } else {

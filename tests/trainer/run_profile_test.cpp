@@ -111,7 +111,7 @@ TEST_F(RunProfileTest, ScalesAnEarlierProfile) {
   const planner::ModelCosts before =
       planner::model_costs(planner::read_profile_file((run / "profile.json").string()), 2);
   const RunProfile made = profile_from_run(run);
-  EXPECT_EQ(made.scaled, (run / "profile.json").string());
+  EXPECT_EQ(made.scaled, "as in " + (run / "profile.json").string());
   const planner::ModelCosts after = planner::model_costs(made.profile, 2);
   for (size_t unit = 0; unit < 6; ++unit) {
     const double factor = unit < 2 ? 2 : 1;

@@ -31,6 +31,16 @@ void cut_ready(const RankTimes& times, double ready, double start, double enqueu
   parts[Part::launch] += start - here;
 }
 
+// The message that is ahead of this one on its stream; −1: none.
+int before_in_queue(const schedule::Program& program, const schedule::Wiring& wiring, int id) {
+  const int first = wiring.first[static_cast<size_t>(wiring.rank_of(id))];
+  const InstructionKind kind = wiring.at(program, id).kind;
+  while (--id >= first) {
+    if (wiring.at(program, id).kind == kind) return id;
+  }
+  return -1;
+}
+
 }  // namespace
 
 Accountant::Accountant(const schedule::Program& program)
@@ -65,12 +75,26 @@ Accountant::Accountant(const schedule::Program& program)
         work.receive = local(waits[0]);
         work.source = wiring.rank_of(send);
         work.producer = local(wiring.waits_for[static_cast<size_t>(send)][0]);
+        work.sent = local(send);
+        const int earlier = before_in_queue(program, wiring, waits[0]);
+        if (earlier >= 0) {
+          work.receive_before = local(earlier);
+          work.source_before = wiring.at(program, earlier).peer;
+        }
+        const int earlier_send = before_in_queue(program, wiring, send);
+        if (earlier_send >= 0) {
+          work.send_before = local(earlier_send);
+          work.destination_before = wiring.at(program, earlier_send).peer;
+        }
         work.gradient = wiring.at(program, send).carries_gradient();
       }
       if (waits[1] >= 0 && wiring.at(program, waits[1]).kind == InstructionKind::send) {
         work.send = local(waits[1]);
         work.destination = wiring.at(program, waits[1]).peer;
+        work.taken = local(wiring.partner[static_cast<size_t>(waits[1])]);
       }
+      if (waits[2] >= 0 && wiring.at(program, waits[2]).kind == InstructionKind::reduce_gradients)
+        work.reduction = local(waits[2]);
       rank.actions.push_back(work);
     }
   }
@@ -79,14 +103,13 @@ Accountant::Accountant(const schedule::Program& program)
   account_.stage_busy.resize(stages);
   input_seconds_.resize(stages);
   first_input_.resize(stages);
-  forward_start_.resize(static_cast<size_t>(program.schedule.all_micro_batches()));
+  latencies_.resize(static_cast<size_t>(program.schedule.all_micro_batches()));
 }
 
 const StepAccount& Accountant::account(std::span<const RankTimes> ranks, std::optional<double> begin) {
   if (ranks.size() != ranks_.size()) {
     throw UsageError(fmt::format("times of {} ranks for a program of {}", ranks.size(), ranks_.size()));
   }
-  tracing_.clear();
   std::fill(account_.stage_busy.begin(), account_.stage_busy.end(), 0.0);
   std::fill(input_seconds_.begin(), input_seconds_.end(), 0.0);
   std::fill(first_input_.begin(), first_input_.end(), 0.0);
@@ -108,6 +131,7 @@ const StepAccount& Accountant::account(std::span<const RankTimes> ranks, std::op
                                     : ranks[first].instructions[ranks_[first].actions.front().at].enqueued;
   account_.begin = std::min(begin.value_or(first_enqueued == 0 ? account_.first_action : first_enqueued),
                             account_.first_action);
+  tracing_.clear(account_.first_action);
   PartSeconds before;
   cut_ready(ranks[first], account_.begin, account_.first_action, first_enqueued, before);
   for (size_t r = 0; r < ranks.size(); ++r) {
@@ -168,15 +192,40 @@ void Accountant::count_actions(const RankTimes& times, size_t r) {
 Accountant::Evidence Accountant::evidence(std::span<const RankTimes> ranks, size_t rank,
                                           const Work& work) const {
   constexpr double never = -std::numeric_limits<double>::infinity();
-  Evidence found{never, never, never};
+  Evidence found{never, never, never, never, never};
   const std::vector<InstructionTimes>& ours = ranks[rank].instructions;
   if (work.receive >= 0) {
     const std::vector<InstructionTimes>& theirs = ranks[static_cast<size_t>(work.source)].instructions;
-    found.produced = theirs[static_cast<size_t>(work.producer)].end;
+    found.produced = std::max(theirs[static_cast<size_t>(work.producer)].end,
+                              theirs[static_cast<size_t>(work.sent)].enqueued);
+    found.posted = ours[static_cast<size_t>(work.receive)].enqueued;
     found.arrived = ours[static_cast<size_t>(work.receive)].end;
   }
   if (work.send >= 0) found.buffer = ours[static_cast<size_t>(work.send)].end;
+  if (work.reduction >= 0) found.reduced = ours[static_cast<size_t>(work.reduction)].end;
   return found;
+}
+
+// A message that is behind another on the sender's or on the receiver's stream waits for that one's link
+// first.
+void Accountant::trace_transfer(std::span<const RankTimes> ranks, size_t r, const Work& work, double begin,
+                                double end, bool counts) {
+  if (end <= begin) return;
+  const int id = static_cast<int>(r);
+  double at = begin;
+  const auto advance = [&](double until, int source, int destination) {
+    const double to = std::clamp(until, at, end);
+    tracing_.add_transfer(id, source, destination, at, to);
+    if (counts) add_to(account_.ranks[r].links, source, destination, to - at);
+    at = to;
+  };
+  if (work.send_before >= 0) {
+    advance(ranks[static_cast<size_t>(work.source)].instructions[static_cast<size_t>(work.send_before)].end,
+            work.source, work.destination_before);
+  }
+  if (work.receive_before >= 0)
+    advance(ranks[r].instructions[static_cast<size_t>(work.receive_before)].end, work.source_before, id);
+  advance(end, work.source, id);
 }
 
 // What a rank waits for before its first action is the pipeline's fill, however long; it is followed like any
@@ -189,12 +238,15 @@ void Accountant::cut_fill(std::span<const RankTimes> ranks, size_t r) {
   const double begin = account_.first_action;
   const double start = rank.first_start;
   const double produced = std::clamp(found.produced, begin, start);
-  const double ready = std::clamp(std::max(found.arrived, found.buffer), produced, start);
+  // A message cannot come to a rank whose host has not asked for it.
+  const double asked = std::clamp(found.posted, produced, start);
+  const double ready = std::clamp(std::max(found.arrived, found.buffer), asked, start);
   const int id = static_cast<int>(r);
   tracing_.add_wait(id, work.source, begin, produced);
-  tracing_.add_transfer(id, work.source, id, produced, ready);
+  trace_transfer(ranks, r, work, asked, ready, false);
   tracing_.count_from_here(id);
-  rank.parts[Part::fill] += ready - begin;
+  rank.parts[Part::fill] += produced - begin + ready - asked;
+  cut_ready(ranks[r], produced, asked, asked, rank.parts);
   cut_ready(ranks[r], ready, start, ranks[r].instructions[work.at].enqueued, rank.parts);
 }
 
@@ -209,17 +261,27 @@ void Accountant::cut_gap(std::span<const RankTimes> ranks, size_t r, const Work&
   const Evidence found = evidence(ranks, r, work);
   const int id = static_cast<int>(r);
   const double produced = std::clamp(found.produced, begin, times.start);
-  const double arrived = std::clamp(found.arrived, produced, times.start);
-  const double ready = std::clamp(found.buffer, arrived, times.start);
+  const double asked = std::clamp(found.posted, produced, times.start);
+  const double arrived = std::clamp(found.arrived, asked, times.start);
+  const double free = std::clamp(found.buffer, arrived, times.start);
+  const double ready = std::clamp(found.reduced, free, times.start);
   tracing_.add_wait(id, work.source, begin, produced);
-  tracing_.add_transfer(id, work.source, id, produced, arrived);
-  tracing_.add_transfer(id, id, work.destination, arrived, ready);
+  trace_transfer(ranks, r, work, asked, arrived, true);
+  if (free > arrived) {
+    // Nobody had asked for our message until then.
+    const RankTimes& theirs = ranks[static_cast<size_t>(work.destination)];
+    const double taken =
+        std::clamp(theirs.instructions[static_cast<size_t>(work.taken)].enqueued, arrived, free);
+    tracing_.add_late(id, work.destination, arrived, taken);
+    tracing_.add_transfer(id, id, work.destination, taken, free);
+  }
   rank.parts[work.gradient ? Part::wait_backward : Part::wait_forward] += produced - begin;
-  rank.parts[Part::transfer] += arrived - produced;
-  rank.parts[Part::buffer] += ready - arrived;
+  rank.parts[Part::transfer] += arrived - asked;
+  rank.parts[Part::buffer] += free - arrived;
+  rank.parts[Part::reduction] += ready - free;
   add_to(rank.peers, work.source, -1, produced - begin);
-  add_to(rank.links, work.source, id, arrived - produced);
-  add_to(rank.links, id, work.destination, ready - arrived);
+  add_to(rank.links, id, work.destination, free - arrived);
+  cut_ready(ranks[r], produced, asked, asked, rank.parts);
   cut_ready(ranks[r], ready, times.start, times.enqueued, rank.parts);
 }
 
@@ -272,13 +334,14 @@ void Accountant::measure_latency(std::span<const RankTimes> ranks) {
     }
   };
   at_first([&](const Work& work, const InstructionTimes& at) {
-    if (work.op == Op::forward) forward_start_[static_cast<size_t>(work.micro_batch)] = at.start;
+    if (work.op == Op::forward) latencies_[static_cast<size_t>(work.micro_batch)] = -at.start;
   });
-  double sum = 0;
   at_first([&](const Work& work, const InstructionTimes& at) {
-    if (gives_input_gradient(work.op)) sum += at.end - forward_start_[static_cast<size_t>(work.micro_batch)];
+    if (gives_input_gradient(work.op)) latencies_[static_cast<size_t>(work.micro_batch)] += at.end;
   });
-  account_.micro_batch_latency = sum / static_cast<double>(forward_start_.size());
+  const auto middle = latencies_.begin() + static_cast<std::ptrdiff_t>(latencies_.size() / 2);
+  std::nth_element(latencies_.begin(), middle, latencies_.end());
+  account_.micro_batch_latency = *middle;
 }
 
 }  // namespace penstock::accounting

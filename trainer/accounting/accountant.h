@@ -32,12 +32,20 @@ class Accountant {
     schedule::Op op = schedule::Op::forward;
     int stage = 0;
     int micro_batch = 0;
-    int receive = -1;       ///< in the rank's list
-    int source = -1;        ///< the rank that sends what is received
-    int producer = -1;      ///< the action that made it, in the source's list
-    bool gradient = false;  ///< what is received
-    int send = -1;          ///< in the rank's list: holds the buffer that the action writes
-    int destination = -1;   ///< of that send
+    int receive = -1;   ///< in the rank's list
+    int source = -1;    ///< the rank that sends what is received
+    int producer = -1;  ///< the action that made it, in the source's list
+    int sent = -1;      ///< the send, in the source's list
+    /// Ahead of them on their streams: the receive in the rank's list, and the send in the source's.
+    int receive_before = -1;
+    int source_before = -1;  ///< who sends what that receive receives
+    int send_before = -1;
+    int destination_before = -1;  ///< whom that send is for
+    bool gradient = false;        ///< what is received
+    int send = -1;                ///< in the rank's list: holds the buffer that the action writes
+    int taken = -1;               ///< the receive that takes it, in the destination's list
+    int reduction = -1;           ///< in the rank's list: still reads the gradients that the action adds to
+    int destination = -1;         ///< of that send
   };
   struct RankWork {
     std::vector<Work> actions;
@@ -46,13 +54,17 @@ class Accountant {
   };
   /// When the inputs of an action were there, by cause.
   struct Evidence {
-    double produced = 0;
+    double produced = 0;  ///< and its sending enqueued
+    double posted = 0;    ///< the receive was enqueued
     double arrived = 0;
     double buffer = 0;
+    double reduced = 0;
   };
 
   Evidence evidence(std::span<const RankTimes> ranks, size_t rank, const Work& work) const;
   void count_actions(const RankTimes& times, size_t rank);
+  void trace_transfer(std::span<const RankTimes> ranks, size_t rank, const Work& work, double begin,
+                      double end, bool counts);
   void cut_fill(std::span<const RankTimes> ranks, size_t rank);
   void cut_gap(std::span<const RankTimes> ranks, size_t rank, const Work& work, double begin);
   void cut_tail(const RankTimes& times, size_t rank);
@@ -66,7 +78,7 @@ class Accountant {
   RootTracing tracing_;
   std::vector<double> input_seconds_;  ///< by stage: I in the step
   std::vector<double> first_input_;    ///< by stage: I of micro-batch 0
-  std::vector<double> forward_start_;  ///< by micro-batch, on the model's first stage
+  std::vector<double> latencies_;      ///< by micro-batch
 };
 
 }  // namespace penstock::accounting

@@ -26,7 +26,7 @@ MeasuredCosts::MeasuredCosts(const schedule::Program& program, size_t steps)
     : program_(program),
       stages_(static_cast<size_t>(program.schedule.stages())),
       links_(program.ranks.size() * program.ranks.size()),
-      weight_end_(stages_.size()) {
+      gradient_end_(stages_.size()) {
   const auto samples = steps * static_cast<size_t>(program.schedule.all_micro_batches());
   for (Samples& stage : stages_) {
     for (std::vector<double>* values : {&stage.forward, &stage.input, &stage.weight, &stage.reduction})
@@ -72,7 +72,7 @@ void MeasuredCosts::add_rank(const RankTimes& times, size_t rank) {
     switch (list[i].kind) {
       case InstructionKind::compute: {
         last_end = at.end;
-        if (gives_weight_gradient(list[i].action.op)) weight_end_[stage] = at.end;
+        if (list[i].action.op != Op::forward) gradient_end_[stage] = at.end;
         const Op op = list[i].action.op;
         const double middle = op == Op::backward && at.middle != 0 ? at.middle : at.end;
         if (op == Op::forward) stages_[stage].forward.push_back(at.end - at.start);
@@ -82,8 +82,9 @@ void MeasuredCosts::add_rank(const RankTimes& times, size_t rank) {
         break;
       }
       case InstructionKind::reduce_gradients:
-        // It is on its stream early, and waits there unit by unit.
-        stages_[stage].reduction.push_back(std::max(0.0, at.end - std::max(at.start, weight_end_[stage])));
+        // It is on its stream early, and waits there unit by unit. One that is not the last is of a half.
+        stages_[stage].reduction.push_back((list[i].last ? 1 : 2) *
+                                           std::max(0.0, at.end - std::max(at.start, gradient_end_[stage])));
         break;
       case InstructionKind::sum_tied:
         tied_.push_back(std::max(0.0, at.end - std::max(at.start, last_end)));
@@ -103,11 +104,11 @@ schedule::Costs MeasuredCosts::costs() const {
   if (added_ == 0) throw UsageError("costs of no step");
   schedule::Costs costs;
   costs.blocks.resize(static_cast<size_t>(program_.schedule.blocks()));
-  costs.gradient_reduction.clear();
+  costs.gradient_reduction.assign(costs.blocks.size(), 0);
   for (size_t stage = 0; stage < costs.blocks.size(); ++stage) {
     costs.blocks[stage] = {median(stages_[stage].forward), median(stages_[stage].input),
                            median(stages_[stage].weight)};
-    costs.gradient_reduction.push_back(median(stages_[stage].reduction));
+    costs.gradient_reduction[stage] = median(stages_[stage].reduction);
   }
   costs.links.clear();
   for (const std::vector<double>& link : links_) costs.links.push_back({0, median(link)});

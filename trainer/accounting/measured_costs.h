@@ -40,7 +40,7 @@ class MeasuredCosts {
   std::vector<Samples> stages_;
   std::vector<Message> messages_;
   std::vector<std::vector<double>> links_;  ///< (P · P)
-  std::vector<double> weight_end_;          ///< by stage: the end of its last W of the step
+  std::vector<double> gradient_end_;        ///< by stage: the end of its latest I or W
   std::vector<double> optimizer_, tied_;
   size_t added_ = 0;
 };

@@ -1,25 +1,29 @@
 #include "trainer/accounting/root_tracing.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace penstock::accounting {
 
 void add_to(std::vector<Culprit>& culprits, int rank, int to, double seconds) {
   if (seconds <= 0) return;
-  for (Culprit& culprit : culprits) {
-    if (culprit.rank != rank || culprit.to != to) continue;
-    culprit.seconds += seconds;
+  for (size_t at = 0; at < culprits.size(); ++at) {
+    if (culprits[at].rank != rank || culprits[at].to != to) continue;
+    culprits[at].seconds += seconds;
+    // Those that come often move to the front.
+    std::swap(culprits[at], culprits[at / 2]);
     return;
   }
   culprits.push_back({rank, to, seconds});
 }
 
-void RootTracing::clear() {
+void RootTracing::clear(double begin) {
+  begin_ = begin;
   for (RankGaps& rank : gaps_) {
     rank.gaps.clear();
     rank.counted_from = 0;
   }
-  pieces_.clear();
+  roots_.clear();
   waits_.clear();
 }
 
@@ -32,57 +36,72 @@ void RootTracing::resolve(std::vector<RankAccount>& ranks) {
   }
   std::sort(waits_.begin(), waits_.end(), [](const Wait& a, const Wait& b) { return a.end < b.end; });
   for (const Wait& wait : waits_) {
-    Gap& gap = gaps_of(wait.rank)[wait.gap];
-    resolve(gap);
+    resolve(wait.rank, wait.gap);
+    const Gap& gap = gaps_of(wait.rank)[wait.gap];
     if (wait.gap < gaps_[static_cast<size_t>(wait.rank)].counted_from) continue;
-    double at = gap.begin;
-    for (size_t p = gap.pieces; p < gap.pieces_end; ++p) {
-      const Piece& piece = pieces_[p];
-      add_to(ranks[static_cast<size_t>(wait.rank)].roots, piece.rank, piece.to, piece.end - at);
-      at = piece.end;
-    }
+    for (size_t at = gap.roots; at < gap.roots_end; ++at)
+      add_to(ranks[static_cast<size_t>(wait.rank)].roots, roots_[at].rank, roots_[at].to, roots_[at].seconds);
   }
 }
 
-// Cuts a wait at what its peer did meanwhile.
-void RootTracing::resolve(Gap& wait) {
-  const size_t first = pieces_.size();
+void RootTracing::resolve(int rank, size_t number) {
+  Gap& wait = gaps_of(rank)[number];
+  const double since = number > 0 ? std::min(gaps_of(rank)[number - 1].end, wait.begin) : begin_;
   const std::vector<Gap>& theirs = gaps_of(wait.peer);
-  double at = wait.begin;
-  auto gap = std::upper_bound(theirs.begin(), theirs.end(), at,
-                              [](double time, const Gap& each) { return time < each.end; });
-  for (; gap != theirs.end() && gap->begin < wait.end; ++gap) {
-    piece(first, at, gap->begin, wait.peer, -1);
-    const double until = std::min(gap->end, wait.end);
-    if (!gap->wait) {
-      piece(first, at, until, gap->peer, gap->to);
-    } else {
-      copy_pieces(first, *gap, at, until);
-      // Not resolved yet: clocks that are off by a little. The peer's own peer is as far as we see.
-      piece(first, at, until, gap->peer, -1);
-    }
-  }
-  piece(first, at, wait.end, wait.peer, -1);
-  wait.pieces = first;
-  wait.pieces_end = pieces_.size();
+  const auto first_gap = std::upper_bound(theirs.begin(), theirs.end(), since,
+                                          [](double time, const Gap& each) { return time < each.end; });
+  const auto inside = [&](const Gap& gap) {
+    return std::min(gap.end, wait.end) - std::max(gap.begin, since);
+  };
+  double waited = 0;
+  for (auto gap = first_gap; gap != theirs.end() && gap->begin < wait.end; ++gap) waited += inside(*gap);
+  const double length = wait.end - wait.begin;
+  const size_t first = roots_.size();
+  const double scale = waited > length ? length / waited : 1;
+  for (auto gap = first_gap; gap != theirs.end() && gap->begin < wait.end; ++gap)
+    inherit(rank, *gap, wait.peer, scale * inside(*gap), first);
+  add_root(first, wait.peer, -1, length - waited);
+  keep_largest(first, length);
+  wait.roots = first;
+  wait.roots_end = roots_.size();
 }
 
-void RootTracing::piece(size_t first, double& at, double end, int rank, int to) {
-  if (end <= at) return;
-  at = end;
-  if (pieces_.size() > first && pieces_.back().rank == rank && pieces_.back().to == to) {
-    pieces_.back().end = end;
-  } else {
-    pieces_.push_back({end, rank, to});
+// Chains over many ranks would gather a little of each: the largest roots take over the others' seconds.
+void RootTracing::keep_largest(size_t first, double length) {
+  if (roots_.size() - first <= kept_roots) return;
+  const auto begin = roots_.begin() + static_cast<std::ptrdiff_t>(first);
+  const auto kept = begin + static_cast<std::ptrdiff_t>(kept_roots);
+  std::partial_sort(begin, kept, roots_.end(),
+                    [](const Culprit& a, const Culprit& b) { return a.seconds > b.seconds; });
+  roots_.erase(kept, roots_.end());
+  double sum = 0;
+  for (size_t at = first; at < roots_.size(); ++at) sum += roots_[at].seconds;
+  for (size_t at = first; at < roots_.size(); ++at) roots_[at].seconds *= length / sum;
+}
+
+void RootTracing::inherit(int rank, const Gap& theirs, int peer, double seconds, size_t first) {
+  if (!theirs.wait) {
+    add_root(first, theirs.peer, theirs.to, seconds);
+    return;
+  }
+  // Not resolved yet: clocks that are off by a little. The peer's own peer is as far as we see.
+  if (theirs.roots == theirs.roots_end) add_root(first, theirs.peer, -1, seconds);
+  for (size_t at = theirs.roots; at < theirs.roots_end; ++at) {
+    const Culprit root = roots_[at];  // the list grows under us
+    // It waited for us: whoever answers late to that is the peer.
+    const bool ours = root.to < 0 && root.rank == rank;
+    add_root(first, ours ? peer : root.rank, root.to, seconds * root.seconds / (theirs.end - theirs.begin));
   }
 }
 
-void RootTracing::copy_pieces(size_t first, const Gap& from, double& at, double end) {
-  for (size_t p = from.pieces; p < from.pieces_end; ++p) {
-    const Piece copied = pieces_[p];  // the list grows under us
-    piece(first, at, std::min(copied.end, end), copied.rank, copied.to);
-    if (copied.end >= end) return;
+void RootTracing::add_root(size_t first, int rank, int to, double seconds) {
+  if (seconds <= 0) return;
+  for (size_t at = first; at < roots_.size(); ++at) {
+    if (roots_[at].rank != rank || roots_[at].to != to) continue;
+    roots_[at].seconds += seconds;
+    return;
   }
+  roots_.push_back({rank, to, seconds});
 }
 
 }  // namespace penstock::accounting

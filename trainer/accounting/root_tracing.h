@@ -8,21 +8,32 @@
 
 namespace penstock::accounting {
 
-/// Follows waits to who was behind them: a rank that waits for a peer, which at that moment waits for
-/// another, and so on, until a rank that was computing (or was late by itself) or a message that was on its
-/// way.
+/// Follows waits to who was behind them: a rank that waits for a peer, which came late because it had waited
+/// for another itself, and so on, until a rank that computed for longer than those that waited for it (or was
+/// late by itself), or a message that was on its way.
+///
+/// A rank that waits for d seconds computed until then since its own last wait; what did the peer do since
+/// that moment? If it never waited, it worked d seconds longer, and is the root. If it waited for y seconds,
+/// those came to us: up to d of them, shared among its waits, have the roots that these have; only d − y are
+/// the peer's own. (What the peer did during our wait alone would not tell: it then often makes up for a
+/// delay that it had earlier.)
 ///
 /// Waits are resolved in the order of their ends: what a peer waited for before the action that ends our wait
-/// ended earlier. Each keeps its pieces, so that a chain is followed one link at a time.
+/// ended earlier. Each keeps its largest roots, so that a chain is followed one link at a time.
 class RootTracing {
  public:
   explicit RootTracing(size_t ranks) : gaps_(ranks) {}
 
-  void clear();
+  /// A new step, whose first action is at `begin`.
+  void clear(double begin);
   /// Gaps of a rank, in the order of time. Whatever is in no gap, the rank itself is behind.
   void add_wait(int rank, int peer, double begin, double end) { add(rank, {begin, end, peer, -1, true}); }
   void add_transfer(int rank, int source, int destination, double begin, double end) {
     add(rank, {begin, end, source, destination, false});
+  }
+  /// The rank is held up by `culprit`, which is late by itself.
+  void add_late(int rank, int culprit, double begin, double end) {
+    add(rank, {begin, end, culprit, -1, false});
   }
   /// Adds to each rank's `roots` what its counted waits come to.
   void resolve(std::vector<RankAccount>& ranks);
@@ -30,19 +41,16 @@ class RootTracing {
   void count_from_here(int rank) { gaps_[static_cast<size_t>(rank)].counted_from = gaps_of(rank).size(); }
 
  private:
+  static constexpr size_t kept_roots = 4;  ///< of a wait
+
   struct Gap {
     double begin = 0;
     double end = 0;
     int peer = 0;  ///< a wait: who is waited for. A transfer: its source
     int to = -1;   ///< a transfer's destination
     bool wait = false;
-    size_t pieces = 0;  ///< the first of `pieces_` of a resolved wait
-    size_t pieces_end = 0;
-  };
-  struct Piece {
-    double end = 0;
-    int rank = 0;
-    int to = -1;
+    size_t roots = 0;  ///< the first of `roots_` of a resolved wait
+    size_t roots_end = 0;
   };
   struct RankGaps {
     std::vector<Gap> gaps;
@@ -58,12 +66,15 @@ class RootTracing {
   void add(int rank, const Gap& gap) {
     if (gap.end > gap.begin) gaps_of(rank).push_back(gap);
   }
-  void resolve(Gap& wait);
-  void piece(size_t first, double& at, double end, int rank, int to);
-  void copy_pieces(size_t first, const Gap& from, double& at, double end);
+  void resolve(int rank, size_t gap);
+  /// Adds `seconds` of what is behind one of the peer's gaps.
+  void inherit(int rank, const Gap& theirs, int peer, double seconds, size_t first);
+  void keep_largest(size_t first, double length);
+  void add_root(size_t first, int rank, int to, double seconds);
 
   std::vector<RankGaps> gaps_;
-  std::vector<Piece> pieces_;
+  std::vector<Culprit> roots_;
+  double begin_ = 0;
   std::vector<Wait> waits_;
 };
 

@@ -38,7 +38,7 @@ struct StepAccount {
   double last_action = 0;
   std::vector<RankAccount> ranks;
   std::vector<double> stage_busy;  ///< F + I + W + R by stage
-  double micro_batch_latency = 0;  ///< mean, from the start of F to the end of I on the model's first stage
+  double micro_batch_latency = 0;  ///< median, from the start of F to the end of I on the model's first stage
   double clock_error = 0;          ///< the ranks' largest
   double memory_peak = 0;          ///< the ranks' largest, bytes
 

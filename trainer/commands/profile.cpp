@@ -83,7 +83,7 @@ int run_from_run(const ProfileArguments& arguments) {
   const std::string path =
       arguments.output.empty() ? RunPaths(arguments.from_run).profile().string() : arguments.output;
   write_profile_file(path, made.profile);
-  fmt::print("{}by {} steps of {}, units of a rank in the proportions of {}; written to {}\n",
+  fmt::print("{}by {} steps of {}; among a rank's units split {}; written to {}\n",
              profile_table(made.profile, made.job.batch.micro), made.steps, arguments.from_run, made.scaled,
              path);
   return 0;

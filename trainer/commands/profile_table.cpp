@@ -21,6 +21,12 @@ const MeasuredSize& nearest(const MeasuredUnit& unit, int64_t micro_batch) {
       });
 }
 
+// "mlp", or whom an entry stands for: "mlp_0 ...".
+std::string label(const MeasuredUnit& unit) {
+  if (unit.only.empty()) return unit.kind;
+  return unit.only.size() == 1 ? unit.only.front() : unit.only.front() + " ...";
+}
+
 std::string milliseconds(const Timing& timing) {
   return fmt::format("{:.3f}", 1e3 * timing.median);
 }
@@ -52,15 +58,15 @@ std::string profile_table(const planner::Profile& profile, int64_t micro_batch) 
   std::string text = fmt::format("{}, {} thread{} a rank, {}; micro-batch {}\n", profile.device,
                                  profile.threads, profile.threads == 1 ? "" : "s", profile.compute,
                                  nearest(profile.units.front(), micro_batch).micro_batch);
-  text += fmt::format("{:<10} {:<10} {:>10} {:>10} {:>10} {:>10} {:>8} {:>12} {:>12}\n", "unit", "recompute",
+  text += fmt::format("{:<16} {:<10} {:>10} {:>10} {:>10} {:>10} {:>8} {:>12} {:>12}\n", "unit", "recompute",
                       "F ms", "R ms", "I ms", "W ms", "spread", "slot KiB", "optimizer ms");
   for (const MeasuredUnit& unit : profile.units) {
     for (const MeasuredMode& mode : nearest(unit, micro_batch).modes) {
       const bool first = &mode == &nearest(unit, micro_batch).modes.front();
       if (!first && mode.recompute.median == 0) continue;  // embedding and head: the same in every mode
       const int64_t slot = mode.forward_bytes + mode.kept_bytes + mode.weight_bytes;
-      text += fmt::format("{:<10} {:<10} {:>10} {:>10} {:>10} {:>10} {:>6.0f} % {:>12} {:>12}\n",
-                          first ? unit.kind : "", planner::to_string(mode.mode), milliseconds(mode.forward),
+      text += fmt::format("{:<16} {:<10} {:>10} {:>10} {:>10} {:>10} {:>6.0f} % {:>12} {:>12}\n",
+                          first ? label(unit) : "", planner::to_string(mode.mode), milliseconds(mode.forward),
                           milliseconds(mode.recompute), milliseconds(mode.backward_input),
                           milliseconds(mode.backward_weight), 100 * largest_spread(mode),
                           (slot + 1023) / 1024, first ? milliseconds(unit.optimizer_step) : "");

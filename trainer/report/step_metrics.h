@@ -21,9 +21,9 @@ struct RankMetrics {
   std::array<Value, 24> values{};
   size_t count = 0;
 
-  /// Zeros are left out: they are the rule.
+  /// What would be written as zero is left out: that is the rule.
   void add(const char* name, double value) {
-    if (value != 0 && count < values.size()) values[count++] = {name, value};
+    if ((value >= 0.0005 || value <= -0.0005) && count < values.size()) values[count++] = {name, value};
   }
 };
 

@@ -15,23 +15,28 @@ class PlainProducts final : public cuda::HeadProducts {
 
   void logits(Stream& /*stream*/, Tensor x, Tensor w, Tensor logits, Tensor /*workspace*/) override {
     with_element(x.dtype, [&]<class T>(T) {
-      each(logits, x.shape[1], [&](int64_t n, int64_t v, int64_t c) {
-        return at<T>(x, n, c) * at<T>(w, v, c);
-      }, [&](int64_t i, double sum) { logits.as<float>()[i] = static_cast<float>(sum); });
+      each(
+          logits, x.shape[1],
+          [&](int64_t n, int64_t v, int64_t c) { return at<T>(x, n, c) * at<T>(w, v, c); },
+          [&](int64_t i, double sum) { logits.as<float>()[i] = static_cast<float>(sum); });
     });
   }
-  void backward_input(Stream& /*stream*/, Tensor dlogits, Tensor w, Tensor dx, Tensor /*workspace*/) override {
+  void backward_input(Stream& /*stream*/, Tensor dlogits, Tensor w, Tensor dx,
+                      Tensor /*workspace*/) override {
     with_element(dx.dtype, [&]<class T>(T) {
-      each(dx, w.shape[0], [&](int64_t n, int64_t c, int64_t v) {
-        return at<T>(dlogits, n, v) * at<T>(w, v, c);
-      }, [&](int64_t i, double sum) { dx.as<T>()[i] = T(static_cast<float>(sum)); });
+      each(
+          dx, w.shape[0],
+          [&](int64_t n, int64_t c, int64_t v) { return at<T>(dlogits, n, v) * at<T>(w, v, c); },
+          [&](int64_t i, double sum) { dx.as<T>()[i] = T(static_cast<float>(sum)); });
     });
   }
-  void backward_weight(Stream& /*stream*/, Tensor dlogits, Tensor x, Tensor dw, Tensor /*workspace*/) override {
+  void backward_weight(Stream& /*stream*/, Tensor dlogits, Tensor x, Tensor dw,
+                       Tensor /*workspace*/) override {
     with_element(x.dtype, [&]<class T>(T) {
-      each(dw, x.shape[0], [&](int64_t v, int64_t c, int64_t n) {
-        return at<T>(dlogits, n, v) * at<T>(x, n, c);
-      }, [&](int64_t i, double sum) { dw.as<float>()[i] += static_cast<float>(sum); });
+      each(
+          dw, x.shape[0],
+          [&](int64_t v, int64_t c, int64_t n) { return at<T>(dlogits, n, v) * at<T>(x, n, c); },
+          [&](int64_t i, double sum) { dw.as<float>()[i] += static_cast<float>(sum); });
     });
   }
 

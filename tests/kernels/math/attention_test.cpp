@@ -1,10 +1,11 @@
 
+#include "kernels/reference/attention.h"
+
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "kernels/cpu/device.h"
 #include "kernels/device/error.h"
-#include "kernels/reference/attention.h"
 #include "tests/kernels/math/operation.h"
 #include "tests/kernels/math/random_sizes.h"
 #include "tests/kernels/math/under_test.h"

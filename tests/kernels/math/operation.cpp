@@ -178,8 +178,7 @@ void Operation::check_runs(const Run& reference, const Run& tested) const {
     const Lane lane(under_test::choose_variant(variant));
     for (const size_t shift : under_test::shifts) {
       if (!under_test::every_combination && variant > 0 && shift > 0) continue;
-      SCOPED_TRACE(
-          fmt::format("{}, shifted by {} elements", under_test::name_of_variant(variant), shift));
+      SCOPED_TRACE(fmt::format("{}, shifted by {} elements", under_test::name_of_variant(variant), shift));
       Call call(*lane.stream, shift);
       fill(call);
       tested(*lane.device, call);

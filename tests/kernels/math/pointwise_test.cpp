@@ -1,4 +1,6 @@
 
+#include "kernels/reference/pointwise.h"
+
 #include <array>
 #include <bit>
 #include <cmath>
@@ -11,7 +13,6 @@
 #include "kernels/device/bfloat16.h"
 #include "kernels/device/error.h"
 #include "kernels/math/philox.h"
-#include "kernels/reference/pointwise.h"
 #include "tests/kernels/math/operation.h"
 #include "tests/kernels/math/random_sizes.h"
 #include "tests/kernels/math/under_test.h"
@@ -138,7 +139,7 @@ TEST(Pointwise, ConvertsAndRoundsToNearestEven) {
                                  std::bit_cast<float>(0x7f800001U)};
   std::array<bfloat16, 5> rounded{};
   under_test::make_pointwise(*device)->convert(*stream, Tensor(values.data(), DType::fp32, {5}),
-                                        Tensor(rounded.data(), DType::bf16, {5}));
+                                               Tensor(rounded.data(), DType::bf16, {5}));
   stream->synchronize();
   EXPECT_EQ(rounded[0].bits, 0x3f80);
   EXPECT_EQ(rounded[1].bits, 0x3f82);
@@ -222,7 +223,8 @@ std::vector<RopeCase> random_ropes() {
   for (const DType dtype : {DType::fp32, DType::bf16, DType::fp32, DType::bf16}) {
     const int64_t heads = random_size(random, 5);
     const int64_t head_dim = 2 * random_size(random, 70);
-    cases.push_back({dtype, random_size(random, 30), heads * head_dim + random_size(random, 50), heads, head_dim});
+    cases.push_back(
+        {dtype, random_size(random, 30), heads * head_dim + random_size(random, 50), heads, head_dim});
   }
   return cases;
 }
@@ -238,8 +240,8 @@ TEST(Dropout, KeepsTheDocumentedElements) {
   std::vector<float> x(tokens * channels, 3.0F);
   std::array<int64_t, 1> samples = {0x2'0000'0009};
   under_test::make_pointwise(*device)->dropout(*stream, Tensor(x.data(), DType::fp32, {tokens, channels}),
-                                        Tensor(samples.data(), DType::i64, {1}), &scalars, site,
-                                        Tensor(x.data(), DType::fp32, {tokens, channels}));
+                                               Tensor(samples.data(), DType::i64, {1}), &scalars, site,
+                                               Tensor(x.data(), DType::fp32, {tokens, channels}));
   stream->synchronize();
   int64_t kept = 0;
   for (uint32_t e = 0; e < x.size(); ++e) {
@@ -277,9 +279,9 @@ TEST(PointwiseArguments, NameWhatIsWrong) {
                                  DropoutSite{}, tensor(DType::fp32, {3, 6})),
                  UsageError);
   }
-  EXPECT_THROW(
-      under_test::make_pointwise(*device)->gelu_forward(*stream, tensor(DType::fp64, {2}), tensor(DType::fp64, {2})),
-      UsageError);
+  EXPECT_THROW(under_test::make_pointwise(*device)->gelu_forward(*stream, tensor(DType::fp64, {2}),
+                                                                 tensor(DType::fp64, {2})),
+               UsageError);
   EXPECT_FALSE(under_test::make_pointwise(*device)->supports(DType::i32));
   EXPECT_TRUE(under_test::make_pointwise(*device)->supports(DType::bf16));
 }

@@ -22,8 +22,9 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 
 TEST(Reduce, SquaresOfBlocks) {
   std::mt19937_64 random = random_shapes(9);
-  for (const int64_t count : {int64_t{1}, int64_t{15}, int64_t{17}, int64_t{4095}, int64_t{4096}, int64_t{4097},
-                              int64_t{100003}, random_size(random, 50000), random_size(random, 50000)}) {
+  for (const int64_t count :
+       {int64_t{1}, int64_t{15}, int64_t{17}, int64_t{4095}, int64_t{4096}, int64_t{4097}, int64_t{100003},
+        random_size(random, 50000), random_size(random, 50000)}) {
     Operation operation(fmt::format("squares of {} elements", count), DType::fp32);
     const int x = operation.input("x", DType::fp32, {count});
     const int blocks = operation.output("blocks", DType::fp64, {math::norm_blocks(count)});

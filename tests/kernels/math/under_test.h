@@ -29,8 +29,8 @@
 #include "kernels/cpu/reduce.h"
 #endif
 
-/// A variant is a way of running that must not change a bit; `shifts` are the places of arguments in memory, in
-/// elements behind an aligned address.
+/// A variant is a way of running that must not change a bit; `shifts` are the places of arguments in memory,
+/// in elements behind an aligned address.
 namespace penstock::testing::under_test {
 
 #ifdef PENSTOCK_SIMT
@@ -42,7 +42,8 @@ inline bool multiplies_bf16() {
   return true;
 }
 
-/// In which order the threads of a block, and the blocks, take their turns. The sanitizers see the same in any.
+/// In which order the threads of a block, and the blocks, take their turns. The sanitizers see the same in
+/// any.
 inline constexpr std::array<const char*, 3> orders = {"threads ascending", "threads descending",
                                                       "threads shuffled"};
 #if defined(PENSTOCK_SIMT_ADDRESS) || defined(PENSTOCK_SIMT_THREAD)

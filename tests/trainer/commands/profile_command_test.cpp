@@ -79,7 +79,7 @@ TEST_F(ProfileCommand, WritesWhatTrainTakes) {
   const Answer answer =
       run({job.string(), "--repetitions", "3", "--set", "parallel.pipeline=2", "--set", "parallel.data=2"});
   ASSERT_EQ(answer.code, 0) << answer.err;
-  EXPECT_THAT(answer.out, HasSubstr("attention  none"));
+  EXPECT_THAT(answer.out, HasSubstr("attention        none"));
   EXPECT_THAT(answer.out, HasSubstr("rank 0 to 1"));
   EXPECT_THAT(answer.err, HasSubstr("100 %"));
   const planner::Profile profile = planner::read_profile_file((root / "p" / "profile.json").string());

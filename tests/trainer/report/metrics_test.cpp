@@ -36,6 +36,26 @@ TEST(MetricsWriter, WritesAnObjectALine) {
             "\"learning_rate\": 0.0001, \"memory_peak_bytes\": 123456789}\n");
 }
 
+TEST(MetricsWriter, WritesWhatEachRankDid) {
+  const ReportFolder folder;
+  MetricsWriter writer(folder / "metrics.jsonl", 1, {});
+  StepMetrics metrics;
+  metrics.step = 1;
+  metrics.bubble_ratio = 0.25;
+  metrics.ranks.resize(2);
+  metrics.ranks[0].add("forward_ms", 12.3456);
+  metrics.ranks[0].add("drain_ms", 0);
+  metrics.ranks[1].rank = 1;
+  metrics.ranks[1].replica = 3;
+  metrics.ranks[1].add("unexplained_ms", -0.002);
+  writer.write(metrics);
+  EXPECT_EQ(folder.read("metrics.jsonl"),
+            "{\"schema\": 1, \"attempt\": 1, \"step\": 1, \"tokens\": 0, \"bubble_ratio\": 0.25, \"ranks\": "
+            "[{\"rank\": 0, \"replica\": 0, \"forward_ms\": 12.346}, "
+            "{\"rank\": 1, \"replica\": 3, \"unexplained_ms\": -0.002}]}\n");
+  EXPECT_TRUE(nlohmann::json::accept(folder.read("metrics.jsonl")));
+}
+
 TEST(MetricsWriter, NumbersSurviveToTheLastBit) {
   const ReportFolder folder;
   MetricsWriter writer(folder / "metrics.jsonl", 1, {});

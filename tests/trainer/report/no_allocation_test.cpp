@@ -47,6 +47,9 @@ TEST(Reports, AllocateNothingAfterTheFirstStep) {
     metrics.step_ms = 1e5 / 3;
     metrics.memory_peak_bytes = 1e10;
     metrics.matmul_share = 0.5;
+    metrics.bubble_ratio = 0.25;
+    metrics.ranks.resize(4);
+    for (RankMetrics& rank : metrics.ranks) rank.add("forward_ms", 1e4 / 3);
     int64_t before = 0;
     for (int64_t step = 1; step <= 100; ++step) {
       metrics.step = step;

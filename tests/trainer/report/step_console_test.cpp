@@ -54,6 +54,20 @@ TEST_F(StepConsoleTest, PlainLinesHoldEverything) {
             "3:16 left\n");
 }
 
+TEST_F(StepConsoleTest, APipelineShowsItsBubbleAndItsSlowestStage) {
+  StepConsole console(options);
+  StepMetrics metrics = step(1);
+  metrics.bubble_ratio = 0.1814;
+  metrics.slowest_stage = 3;
+  metrics.stage_imbalance = 0.062;
+  metrics.ranks.resize(1);
+  console.step(metrics);
+  EXPECT_THAT(shown(), Not(HasSubstr("bubble"))) << "one rank has none";
+  metrics.ranks.resize(4);
+  console.step(metrics);
+  EXPECT_THAT(shown(), HasSubstr(" | bubble 18.1 %, stage 3 slowest (+6.2 %) | 1.50 GiB"));
+}
+
 TEST_F(StepConsoleTest, WhatIsNotKnownIsLeftOut) {
   StepConsole console(options);
   StepMetrics metrics;

@@ -1,0 +1,123 @@
+// What a run says about its time: every rank of every step, whole, and a prediction beside it.
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "tests/trainer/tiny_training.h"
+#include "trainer/run_account.h"
+
+namespace penstock {
+namespace {
+
+using nlohmann::json;
+
+struct StepAccountingTest : TrainingTest {
+  std::vector<json> events(const std::string& name, const std::string& kind) const {
+    std::ifstream in(run(name) / "events.jsonl");
+    std::vector<json> found;
+    for (std::string line; std::getline(in, line);) {
+      const json event = json::parse(line);
+      if (event["event"] == kind) found.push_back(event);
+    }
+    return found;
+  }
+
+  // The sum of a rank's parts; they are written in whole microseconds.
+  static double sum_of_parts(const json& rank) {
+    double milliseconds = 0;
+    for (const auto& [key, value] : rank.items()) {
+      if (key.ends_with("_ms") && key != "root_ms") milliseconds += value.get<double>();
+    }
+    return milliseconds;
+  }
+
+  // Every line has every key, and every rank's parts add up to the same step.
+  static void expect_whole(const std::vector<json>& lines, size_t ranks) {
+    for (const json& line : lines) {
+      for (const char* key : {"bubble_ratio", "bubble_ratio_rank_span", "idle_ratio", "stage_imbalance",
+                              "slowest_stage", "fill_ms", "drain_ms", "micro_batch_latency_ms"})
+        ASSERT_TRUE(line.contains(key)) << key << " in " << line;
+      ASSERT_EQ(line["ranks"].size(), ranks);
+      for (const json& rank : line["ranks"]) {
+        EXPECT_FALSE(rank.contains("unexplained_ms")) << rank;
+        EXPECT_GT(rank["forward_ms"], 0);
+        EXPECT_GT(rank["optimizer_ms"], 0);
+        if (rank["replica"] != line["ranks"][0]["replica"]) continue;  // its window is its own
+        EXPECT_NEAR(sum_of_parts(rank), sum_of_parts(line["ranks"][0]), 0.02);
+      }
+      EXPECT_GE(line["bubble_ratio"], 0);
+      EXPECT_LE(line["bubble_ratio"], line["idle_ratio"]);
+      EXPECT_LT(line["idle_ratio"], 1);
+    }
+  }
+};
+
+TEST_F(StepAccountingTest, OneRankHasNoBubble) {
+  ASSERT_EQ(train(job("one"), {}), ExitCode::finished);
+  const auto lines = metrics("one");
+  ASSERT_EQ(lines.size(), 6u);
+  expect_whole(lines, 1);
+  for (const json& line : lines) {
+    EXPECT_EQ(line["bubble_ratio"], 0);
+    EXPECT_EQ(line["stage_imbalance"], 0);
+  }
+}
+
+TEST_F(StepAccountingTest, EveryRankOfEveryReplicaIsThere) {
+  ASSERT_EQ(train(job("deep", {"batch.global=8", "parallel.data=2", "parallel.pipeline=2",
+                               "recompute.mode=full", "evaluation.every_steps=3"}),
+                  {}),
+            ExitCode::finished);
+  const auto lines = metrics("deep");
+  ASSERT_EQ(lines.size(), 6u);
+  expect_whole(lines, 4);
+  for (size_t at = 0; at < lines.size(); ++at) {
+    const json& ranks = lines[at]["ranks"];
+    for (size_t rank = 0; rank < 4; ++rank) {
+      EXPECT_EQ(ranks[rank]["rank"], rank % 2);
+      EXPECT_EQ(ranks[rank]["replica"], rank / 2);
+      EXPECT_GT(ranks[rank]["recompute_ms"], 0);
+      // A pause counts for the step behind it.
+      EXPECT_EQ(ranks[rank].contains("evaluation_ms"), at == 3);
+    }
+    EXPECT_TRUE(ranks[1].contains("fill_ms"));
+    EXPECT_TRUE(ranks[1].contains("drain_ms"));
+  }
+}
+
+TEST_F(StepAccountingTest, ARunEndsWithPredictionAndMeasurement) {
+  ASSERT_EQ(train(job("run", {"run.steps=12", "parallel.pipeline=2", "parallel.schedule=zb-h1"}), {}),
+            ExitCode::finished);
+  const auto lines = metrics("run");
+  constexpr size_t known = RunAccount::warm_up_steps + RunAccount::measured_steps;
+  for (size_t step = 1; step <= lines.size(); ++step)
+    EXPECT_EQ(lines[step - 1].contains("predicted_step_ms"), step >= known) << step;
+  const auto predictions = events("run", "prediction");
+  ASSERT_EQ(predictions.size(), 1u);
+  const json& prediction = predictions[0];
+  EXPECT_EQ(prediction["step"], 12);
+  EXPECT_EQ(prediction["predicted_step_ms"], lines.back()["predicted_step_ms"]);
+  EXPECT_GT(prediction["step_ms"], 0);
+  EXPECT_GT(prediction["predicted_bubble_ratio"], 0);
+  EXPECT_LT(prediction["predicted_bubble_ratio"], 1);
+  double predicted = 0;
+  for (const json& cause : prediction["causes"]) predicted += cause["predicted_ms"].get<double>();
+  EXPECT_NEAR(predicted, prediction["predicted_step_ms"].get<double>(), 1e-6);
+  EXPECT_GT(prediction["causes"]["forward"]["ms"], 0);
+  ASSERT_EQ(prediction["memory"]["ranks"].size(), 2u);
+  EXPECT_GT(prediction["memory"]["ranks"][1]["predicted_memory_bytes"], 0);
+  EXPECT_GT(prediction["memory"]["process_peak_bytes"], 0);
+}
+
+TEST_F(StepAccountingTest, AShortRunIsPredictedFromWhatItHas) {
+  ASSERT_EQ(train(job("short", {"run.steps=4"}), {}), ExitCode::finished);
+  EXPECT_EQ(events("short", "prediction").size(), 1u);
+  ASSERT_EQ(train(job("shorter", {"run.steps=2"}), {}), ExitCode::finished);
+  EXPECT_TRUE(events("shorter", "prediction").empty());
+}
+
+}  // namespace
+}  // namespace penstock
