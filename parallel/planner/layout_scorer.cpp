@@ -409,6 +409,7 @@ bool LayoutScorer::settle(const Layout& layout) {
 
 std::vector<RankMemory> LayoutScorer::memory(const Layout& layout) const {
   std::vector<RankMemory> all;
+  all.reserve(at(machine_.ranks));
   for (int rank = 0; rank < machine_.ranks; ++rank)
     all.push_back(rank_memory(sums_, schedule(), layout, slots_, buffers_[at(rank)], rank));
   return all;

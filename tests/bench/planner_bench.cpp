@@ -30,7 +30,7 @@ void plan(benchmark::State& state) {
   request.machine.links.edges = {{5e-6, 50e9}};
   request.workloads.push_back(
       {uneven_model(static_cast<int>(state.range(1))), static_cast<int>(state.range(2))});
-  for (auto _ : state) {
+  for ([[maybe_unused]] auto unused : state) {
     const Plan made = make_plan(request);
     state.SetLabel(
         fmt::format("{}, idle {:.1f} %", made.chosen.schedule, 100 * made.chosen.prediction.idle_ratio));
