@@ -7,6 +7,7 @@
 
 #include "trainer/checkpoint/checkpoint_error.h"
 #include "trainer/checkpoint/checkpoint_reader.h"
+#include "trainer/job_plan.h"
 #include "trainer/model_state.h"
 
 namespace penstock {
@@ -41,7 +42,7 @@ Inference open_inference(Job job, const std::string& path, transport::World& wor
   inference.backend = make_backend(inference.job, world.rank());
   inference.engine = std::make_unique<runtime::PipelineEngine>(
       *inference.backend.device, inference.backend.math, world,
-      runtime::plan_pipeline(pipeline_request(inference.job, logits)));
+      runtime::plan_pipeline(pipeline_request(plain_job(inference.job), logits)));
   inference.engine->rank().initialise(inference.engine->stream());  // constants, such as the rotary table
   load_model(*checkpoint, inference.engine->rank(), inference.engine->stream());
   return inference;

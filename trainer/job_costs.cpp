@@ -49,6 +49,7 @@ JobCosts costs_of(const Job& job, Backend& backend, const planner::Profile& prof
   costs.model = planner::model_costs(profile, job.batch.micro);
   take_bytes(footprint(job, backend), costs.model);
   costs.links = planner::link_costs(profile, static_cast<int>(job.parallel.pipeline));
+  costs.pace = planner::rank_paces(profile, static_cast<int>(job.parallel.pipeline));
   costs.measured = true;
   costs.note = fmt::format("unit costs as measured: {}", place);
   return costs;
@@ -79,17 +80,58 @@ Found find_profile(const Job& job, const Device& device) {
   return {text.str(), ""};
 }
 
+planner::Edge edge_of(const ClusterLink& link) {
+  return {1e-6 * link.latency_us, 1e9 * link.gb_per_s};
+}
+
+planner::LinkCosts cluster_links(const Job& job, const Cluster& cluster) {
+  const runtime::Topology topology(static_cast<int>(job.parallel.pipeline),
+                                   static_cast<int>(job.parallel.data), job.parallel.order);
+  const auto between = [&](int from, int to) {
+    return from / cluster.cluster.ranks_per_node == to / cluster.cluster.ranks_per_node
+               ? edge_of(cluster.inside_node)
+               : edge_of(cluster.between_nodes);
+  };
+  planner::LinkCosts links;
+  links.edges.clear();
+  const std::vector<int> pipeline = topology.pipeline_of(0);
+  for (const int from : pipeline) {
+    for (const int to : pipeline) links.edges.push_back(between(from, to));
+  }
+  const std::vector<int> replicas = topology.replicas_of(0);
+  if (replicas.size() > 1) {
+    const planner::Edge hop = between(replicas.front(), replicas.back());
+    const auto D = static_cast<double>(replicas.size());
+    links.reduction = {2 * (D - 1) * hop.latency, hop.bandwidth * D / (2 * (D - 1))};
+  }
+  return links;
+}
+
 }  // namespace
 
-JobCosts costs_from_profile(const Job& job, Backend& backend, const std::string& text,
-                            const std::string& place) {
-  const planner::Profile profile = planner::read_profile(text, place);
-  const std::string differs = misfit(profile, job, *backend.device);
-  if (!differs.empty()) {
-    throw planner::ProfileError(fmt::format(
-        "{} is not of this job on this device:{}\nMeasure it anew with `penstock profile`.", place, differs));
-  }
-  return costs_of(job, backend, profile, place);
+JobCosts costs_from_profile(const Job& job, Backend& backend, const std::string& path) {
+  const planner::Profile profile = planner::read_profile_file(path);
+  const std::string differs = misfit(profile, job);
+  if (!differs.empty()) throw planner::ProfileError(fmt::format("{} is not of this job:{}", path, differs));
+  JobCosts costs = costs_of(job, backend, profile, path);
+  costs.note = fmt::format("unit costs as measured on {}: {}", profile.device, path);
+  return costs;
+}
+
+JobCosts costs_on_cluster(const Job& job, Backend& backend, const Cluster& cluster) {
+  const model::RankConfig common = pipeline_request(job).common;
+  const ClusterDevice& device = cluster.device;
+  const auto devices = static_cast<double>(device.devices_per_rank);
+  const double tflops = common.compute == DType::fp32 ? device.fp32_tflops : device.bf16_tflops;
+  const runtime::DeviceRates rates{1e12 * tflops * device.product_efficiency * devices,
+                                   1e9 * device.memory_gb_per_s * device.memory_efficiency * devices};
+  JobCosts costs;
+  costs.model = formula_costs(common, rates, footprint(job, backend));
+  for (planner::UnitCosts& unit : costs.model.units)
+    unit.resident_bytes = (unit.resident_bytes + device.state_shards - 1) / device.state_shards;
+  costs.links = cluster_links(job, cluster);
+  costs.note = fmt::format("unit costs {}, the rates of {}", costs.model.source, cluster.cluster.name);
+  return costs;
 }
 
 runtime::DeviceRates measured_rates(Backend& backend, DType compute) {
@@ -104,7 +146,8 @@ JobCosts costs_by_formula(const Job& job, Backend& backend, const std::optional<
   costs.model =
       formula_costs(common, rates.value_or(runtime::nominal_cpu_rates(common.compute, job.parallel.threads)),
                     footprint(job, backend));
-  costs.note = fmt::format("unit costs by formula: {}", why);
+  if (!rates) costs.model.source += " (nominal)";
+  costs.note = fmt::format("unit costs {}; {}", costs.model.source, why);
   return costs;
 }
 
@@ -118,18 +161,6 @@ JobCosts job_costs(const Job& job, Backend& backend, transport::World* world) {
   if (found.text.empty()) return costs_by_formula(job, backend, std::nullopt, found.why);
   const std::string path = profile_path(job);
   return costs_of(job, backend, planner::read_profile(found.text, path), path);
-}
-
-CostedRequest costed_request(const Job& job, Backend& backend, transport::World* world) {
-  CostedRequest made;
-  made.request = pipeline_request(job);
-  const bool cuts =
-      job.parallel.partition == PartitionMethod::measured && job.parallel.pipeline * job.parallel.chunks > 1;
-  if (!cuts) return made;
-  JobCosts costs = job_costs(job, backend, world);
-  made.request.costs = std::move(costs.model);
-  made.note = std::move(costs.note);
-  return made;
 }
 
 }  // namespace penstock

@@ -2,28 +2,34 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "kernels/transport/world.h"
 #include "parallel/planner/profile.h"
 #include "parallel/planner/unit_costs.h"
 #include "parallel/runtime/formula_costs.h"
 #include "trainer/backend.h"
+#include "trainer/job/cluster.h"
 #include "trainer/job/job.h"
 
 namespace penstock {
 
 /// What the job's units and links cost, and how that is known.
 struct JobCosts {
-  planner::ModelCosts model;  ///< bytes always those of the job on this build
-  planner::LinkCosts links;   ///< without a profile: transfers cost nothing
+  planner::ModelCosts model;    ///< bytes always those of the job on this build
+  planner::LinkCosts links;     ///< without a profile: transfers cost nothing
+  std::vector<double> pace{1};  ///< as planner::Machine's
   bool measured = false;
   std::string note;  ///< for people, one line: which profile, or why there is none
 };
 
-/// Costs from a profile's text; `place` names it in errors. ProfileError with what differs where it is not of
-/// this job on this device.
-JobCosts costs_from_profile(const Job& job, Backend& backend, const std::string& text,
-                            const std::string& place);
+/// Costs from a profile that somebody named, by its path: it may be of any device. ProfileError with what
+/// differs where it is not of this job.
+JobCosts costs_from_profile(const Job& job, Backend& backend, const std::string& path);
+
+/// Costs by formula with a cluster's rates, and its links: of neighbours in a pipeline, and of a ring over
+/// the replicas of a rank, 2(D−1)/D of the gradients each way in 2(D−1) messages.
+JobCosts costs_on_cluster(const Job& job, Backend& backend, const Cluster& cluster);
 
 /// How fast this device is now, by a large product and a pass over memory (0.2 s). Before arenas are made.
 runtime::DeviceRates measured_rates(Backend& backend, DType compute);
@@ -38,13 +44,5 @@ JobCosts costs_by_formula(const Job& job, Backend& backend, const std::optional<
 /// world, rank 0 reads, decides, and tells the others: collective. ProfileError for a file that cannot be
 /// read.
 JobCosts job_costs(const Job& job, Backend& backend, transport::World* world);
-
-/// What `train` runs and `plan` counts, with costs where stages are cut by them: partition = "measured" and
-/// more than one stage. `note`: for people; empty where nothing is cut.
-struct CostedRequest {
-  runtime::PipelineRequest request;
-  std::string note;
-};
-CostedRequest costed_request(const Job& job, Backend& backend, transport::World* world);
 
 }  // namespace penstock

@@ -68,6 +68,10 @@ const ModelKey* find(const std::vector<ModelKey>& keys, const std::string& name)
   return found == keys.end() ? nullptr : &*found;
 }
 
+std::string difference(std::string_view what, std::string_view profiled, std::string_view asked) {
+  return fmt::format("\n  {}: {} was profiled, the job has {}", what, profiled, asked);
+}
+
 }  // namespace
 
 std::vector<ModelKey> model_keys(const Job& job) {
@@ -113,28 +117,31 @@ void describe(Profile& profile, const Job& job) {
   profile.model = model_keys(job);
 }
 
-std::string misfit(const Profile& profile, const Job& job, const Device& device) {
+std::string misfit(const Profile& profile, const Job& job) {
   std::string text;
-  const auto differs = [&text](std::string_view what, std::string_view profiled, std::string_view asked) {
-    text += fmt::format("\n  {}: {} was profiled, the job has {}", what, profiled, asked);
-  };
   const std::vector<ModelKey> keys = model_keys(job);
   for (const ModelKey& key : keys) {
     const ModelKey* profiled = find(profile.model, key.key);
     if (!matters(key) || (profiled != nullptr && costs_the_same(*profiled, key))) continue;
-    differs(key.key == "document_mask" ? "data.document_mask" : "model." + key.key,
-            profiled != nullptr ? text_of(*profiled) : "nothing", text_of(key));
+    text += difference(key.key == "document_mask" ? "data.document_mask" : "model." + key.key,
+                       profiled != nullptr ? text_of(*profiled) : "nothing", text_of(key));
   }
   for (const ModelKey& profiled : profile.model) {
     if (matters(profiled) && find(keys, profiled.key) == nullptr)
-      differs("model." + profiled.key, text_of(profiled), "nothing");
+      text += difference("model." + profiled.key, text_of(profiled), "nothing");
   }
   const std::string_view compute = name_of(model::compute_dtype(job.precision.compute));
-  if (profile.compute != compute) differs("precision.compute", profile.compute, compute);
+  if (profile.compute != compute) text += difference("precision.compute", profile.compute, compute);
+  return text;
+}
+
+std::string misfit(const Profile& profile, const Job& job, const Device& device) {
+  std::string text = misfit(profile, job);
   if (profile.threads != job.parallel.threads)
-    differs("parallel.threads", std::to_string(profile.threads), std::to_string(job.parallel.threads));
+    text +=
+        difference("parallel.threads", std::to_string(profile.threads), std::to_string(job.parallel.threads));
   const std::string here = device.description();
-  if (profile.device != here) differs("device", profile.device, here);
+  if (profile.device != here) text += difference("device", profile.device, here);
   return text;
 }
 

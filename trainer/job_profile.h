@@ -24,8 +24,10 @@ std::vector<int64_t> usual_micro_batches(const Job& job);
 /// Fills what the measurement itself does not know: versions and the model.
 void describe(planner::Profile& profile, const Job& job);
 
-/// In words, everything in which the profile is not of the job on this device: model (what changes no cost
-/// aside), precision, threads, device; a line each. Empty: it fits.
+/// In words, everything in which the profile is not of the job: model (what changes no cost aside) and
+/// precision; a line each. Empty: it fits.
+std::string misfit(const planner::Profile& profile, const Job& job);
+/// The same, and what differs from running the job on this device: threads, device.
 std::string misfit(const planner::Profile& profile, const Job& job, const Device& device);
 
 }  // namespace penstock

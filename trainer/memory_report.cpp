@@ -22,14 +22,6 @@ double gibibytes(size_t bytes) {
   return static_cast<double>(bytes) / (1 << 30);
 }
 
-// tokens, targets, positions and starts of two steps (StepBatches reads one ahead), and the sample ids.
-size_t host_batch_bytes(const Job& job) {
-  const auto micro_batches = static_cast<size_t>(job.micro_batches());
-  const auto sequences = static_cast<size_t>(job.batch.micro);
-  const auto tokens = sequences * static_cast<size_t>(job.model.sequence_length);
-  return 2 * micro_batches * (4 * tokens * sizeof(int32_t) + sequences * sizeof(int64_t));
-}
-
 std::string unit_range(const ModelSection& model, int begin, int end) {
   const std::string first = model::name_of(model::unit_at(model, begin));
   return end - begin == 1 ? first : first + " to " + model::name_of(model::unit_at(model, end - 1));
@@ -60,6 +52,13 @@ nlohmann::ordered_json to_json(const MemoryReport& report, const RankMemory& ran
 }
 
 }  // namespace
+
+size_t host_batch_bytes(const Job& job) {
+  const auto micro_batches = static_cast<size_t>(job.micro_batches());
+  const auto sequences = static_cast<size_t>(job.batch.micro);
+  const auto tokens = sequences * static_cast<size_t>(job.model.sequence_length);
+  return 2 * micro_batches * (4 * tokens * sizeof(int32_t) + sequences * sizeof(int64_t));
+}
 
 MemoryReport memory_report(const Job& job, Backend& backend, const runtime::PipelinePlan& plan) {
   MemoryReport report;

@@ -36,6 +36,10 @@ struct MemoryReport {
   size_t total(size_t rank) const { return ranks[rank].device.bytes() + host_batches + outside; }
 };
 
+/// A rank's host memory for tokens, targets, positions and starts of two steps (StepBatches reads one ahead),
+/// and the sample ids.
+size_t host_batch_bytes(const Job& job);
+
 /// The job's run on this machine: pure arithmetic but for `outside`, which is what this process holds now.
 /// Call it before arenas are made. UsageError where the backend cannot run the model.
 MemoryReport memory_report(const Job& job, Backend& backend, const runtime::PipelinePlan& plan);

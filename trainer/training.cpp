@@ -7,6 +7,7 @@
 #include <string>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "data/file_writer.h"
 #include "kernels/device/error.h"
@@ -17,10 +18,12 @@
 #include "trainer/checkpointing.h"
 #include "trainer/corpus.h"
 #include "trainer/job/write_job.h"
-#include "trainer/job_costs.h"
+#include "trainer/job_plan.h"
 #include "trainer/memory_report.h"
 #include "trainer/model_state.h"
 #include "trainer/numerics_guard.h"
+#include "trainer/plan_json.h"
+#include "trainer/plan_text.h"
 #include "trainer/rank_context.h"
 #include "trainer/report/environment.h"
 #include "trainer/report/matmul_roof.h"
@@ -144,6 +147,16 @@ Opening open_run(const Job& job, const RunPaths& paths, const Corpus& corpus, tr
   return opening;
 }
 
+// The run's memory, and where the job left something open the plan that was made.
+std::string plan_file(const PlannedJob& planned, const MemoryReport& memory) {
+  nlohmann::ordered_json file = to_json(memory);
+  if (planned.plan) {
+    file["plan"] = to_json(*planned.plan, planned.question);
+    file["plan"]["source"] = planned.note;
+  }
+  return file.dump(2) + "\n";
+}
+
 ExitCode already_complete(const Job& job, const ResumePoint& point, RunReports& reports) {
   reports.note(
       fmt::format("already complete at step {} of {}; raise run.steps to go on", point.step, job.run.steps));
@@ -155,11 +168,12 @@ ExitCode already_complete(const Job& job, const ResumePoint& point, RunReports& 
 
 }  // namespace
 
-ExitCode train(Job job, const TrainOptions& options, transport::World& world, StopSwitch* stop) {
-  const auto tokenizer = Corpus::open_tokenizer(job);
-  Backend backend = make_backend(job, world.rank());
-  const CostedRequest request = costed_request(job, backend, &world);
-  runtime::PipelinePlan plan = runtime::plan_pipeline(request.request);
+ExitCode train(Job asked, const TrainOptions& options, transport::World& world, StopSwitch* stop) {
+  const auto tokenizer = Corpus::open_tokenizer(asked);
+  Backend backend = make_backend(asked, world.rank());
+  const PlannedJob planned = planned_job(asked, backend, &world);
+  const Job& job = planned.job;
+  runtime::PipelinePlan plan = runtime::plan_pipeline(planned.request);
   const runtime::Place place = plan.topology.place(world.rank());
   Corpus corpus(job, tokenizer.get(), needs_tokens(job, plan, place.pipeline));
   const RunPaths paths(std::filesystem::path(job.run.folder) / job.run.name);
@@ -183,9 +197,9 @@ ExitCode train(Job job, const TrainOptions& options, transport::World& world, St
   if (leads) {
     data::write_file(paths.job().string(), to_toml(job));
     data::write_file(paths.environment().string(), report::environment_text(options.command_line));
-    data::write_file(paths.plan().string(), to_json(memory).dump(2) + "\n");
+    data::write_file(paths.plan().string(), plan_file(planned, memory));
     reports.note(summary(memory, *backend.device, roof[0]));
-    if (!request.note.empty()) reports.note("stages are cut by cost; " + request.note);
+    if (planned.plan) reports.note(fmt::format("planned: {}; {}", plan_line(*planned.plan), planned.note));
     if (resumed) reports.note(fmt::format("resuming from {}", point.checkpoint->path()));
     reports.event("start", point.step,
                   {{"resumed", resumed}, {"matmul_roof_flops", roof[0]}, {"ranks", world.size()}});

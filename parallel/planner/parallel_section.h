@@ -35,8 +35,8 @@ struct ParallelSection {
   int64_t pipeline = 1;
   int64_t data = 0;  ///< 0: not resolved yet
   std::string schedule = "1f1b";
-  int64_t chunks = 1;
-  int64_t warmup_slack = 0;
+  int64_t chunks = 1;        ///< 0: the planner chooses
+  int64_t warmup_slack = 0;  ///< −1: the planner chooses
   PartitionMethod partition = PartitionMethod::measured;
   std::vector<int64_t> partition_units;
   double memory_limit_gib = 0.0;  ///< 0: automatic
@@ -59,8 +59,16 @@ struct ParallelSection {
     v.key("schedule", schedule)
         .text_form("a schedule's name, \"auto\", or \"file:x.csv\"")
         .help("order of the actions");
-    v.key("chunks", chunks).between(1, 1024).derived("1 (2 for V schedules)").help("v, stages per rank");
-    v.key("warmup_slack", warmup_slack).between(0, kRanks).help("extra warm-up forwards (1f1b)");
+    v.key("chunks", chunks)
+        .between(1, 1024)
+        .word("auto", 0)
+        .derived("1 (2 for V schedules); auto where schedule is")
+        .help("v, stages per rank");
+    v.key("warmup_slack", warmup_slack)
+        .between(0, kRanks)
+        .word("auto", -1)
+        .derived("0; auto where schedule is")
+        .help("extra warm-up forwards (1f1b)");
     v.key("partition", partition)
         .one_of(kPartitionMethodNames)
         .or_list(partition_units, PartitionMethod::units, "a list of unit counts, one a stage")

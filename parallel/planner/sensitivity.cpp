@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "parallel/planner/cut.h"
+#include "parallel/schedule/catalogue.h"
 
 namespace penstock::planner {
 
@@ -25,9 +26,14 @@ PlanRequest one_chunk_more(const PlanRequest& request, const Plan& plan) {
   PlanRequest changed = request;
   unfix_stages(changed);
   changed.chunks = plan.chosen.chunks + 1;
-  // Schedules of one chunk have no second one: whichever has takes their place.
-  if (plan.chosen.chunks == 1) changed.schedule = "auto";
-  if (plan.chosen.chunks == 1) changed.slack = -1;
+  // Schedules whose chunks are given have no other: whichever has takes their place.
+  const auto& kinds = schedule::schedule_kinds();
+  if (std::any_of(kinds.begin(), kinds.end(), [&](const schedule::ScheduleKind& kind) {
+        return kind.name == plan.chosen.schedule && kind.max_chunks == plan.chosen.chunks;
+      })) {
+    changed.schedule = "auto";
+    changed.slack = -1;
+  }
   return changed;
 }
 
@@ -65,12 +71,33 @@ PlanRequest lighter_head(const PlanRequest& request) {
   return changed;
 }
 
+// The plan as it is, under what has changed.
+PlanRequest kept(PlanRequest changed, const Plan& plan) {
+  const Workload workload = changed.workloads[plan.chosen.workload];
+  changed.workloads = {workload};
+  changed.schedule = plan.chosen.schedule;
+  changed.chunks = plan.chosen.chunks;
+  changed.slack = plan.chosen.slack;
+  changed.cut = CutBy::listed;
+  changed.listed = plan.chosen.layout.units;
+  changed.recompute.fixed = plan.chosen.layout.recompute;
+  return changed;
+}
+
+bool better(const Prediction& a, const Prediction& b) {
+  return a.fits != b.fits ? a.fits : a.tokens_per_second > b.tokens_per_second;
+}
+
 Sensitivity try_change(std::string name, const PlanRequest& changed, const Plan& plan) {
   Sensitivity row;
   row.change = std::move(name);
   try {
-    Plan other = make_plan(changed);
-    row.chosen = std::move(other.chosen);
+    row.chosen = make_plan(changed).chosen;
+    if (changed.chunks == 0 || changed.chunks == plan.chosen.chunks) {
+      Candidate same = make_plan(kept(changed, plan)).chosen;
+      same.workload = plan.chosen.workload;
+      if (better(same.prediction, row.chosen.prediction)) row.chosen = std::move(same);
+    }
     row.seconds_per_token = 1 / row.chosen.prediction.tokens_per_second;
     row.gain = 1 - row.seconds_per_token * plan.chosen.prediction.tokens_per_second;
   } catch (const PlanError& error) {

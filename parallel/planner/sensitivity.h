@@ -8,7 +8,8 @@
 
 namespace penstock::planner {
 
-/// What a plan would become if one thing were otherwise, everything that is open chosen anew.
+/// What a plan would become if one thing were otherwise, everything that is open chosen anew, or the plan as
+/// it is where that is better.
 struct Sensitivity {
   std::string change;   ///< "one chunk more", "twice the micro-batches", …
   std::string refusal;  ///< not "": why it cannot be had

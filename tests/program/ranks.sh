@@ -19,6 +19,10 @@ accounted=$(grep -c '"bubble_ratio": .*"ranks": \[{"rank": 0, .*"fill_ms".*\]' r
 grep -q '"event": *"prediction"' runs/processes/events.jsonl || { echo "FAILED: no prediction"; exit 1; }
 train zero_bubble "${mpi[@]}" 3 -- --set parallel.pipeline=3 --set parallel.schedule=zb-h1 >/dev/null
 same zero_bubble one 4
+# Rank 0 plans, the others are told.
+train planned "${mpi[@]}" 3 -- --set parallel.pipeline=3 --set parallel.schedule=auto --set recompute.mode=auto >/dev/null
+same planned one 4
+grep -q '"schedules"' runs/planned/plan.json || fail "a plan without its schedules"
 train traced "${mpi[@]}" 2 -- --set parallel.pipeline=2 --set 'trace.steps=[3]' >/dev/null
 same traced one 4
 # Each of the 4 micro-batches goes forward and comes back; no message arrives before it leaves.

@@ -145,10 +145,10 @@ TEST_F(JobCostsTest, OfAnotherJobAreNotTaken) {
   EXPECT_THAT(costs.note, AllOf(HasSubstr("by formula"), HasSubstr("model.layers: 2 was profiled")));
   EXPECT_EQ(costs.model.units.size(), 8U);
   try {
-    costs_from_profile(other, backend, planner::write_profile(profile_of(job())), "asked.json");
+    costs_from_profile(other, backend, (root / "p" / "profile.json").string());
     FAIL() << "a profile of another job was taken";
   } catch (const planner::ProfileError& error) {
-    EXPECT_THAT(error.what(), AllOf(HasSubstr("asked.json"), HasSubstr("model.layers")));
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("profile.json"), HasSubstr("model.layers")));
   }
 }
 
@@ -175,10 +175,9 @@ TEST_F(JobCostsTest, AreTheSameOnAllRanks) {
   transport::run_inproc(3, {}, [&](transport::World& world) {
     const transport::AbortOnUnwind abort(world);
     Backend backend = make_backend(asked, world.rank());
-    const CostedRequest request = costed_request(asked, backend, &world);
+    const JobCosts costs = job_costs(asked, backend, &world);
     const std::lock_guard lock(mutex);
-    ASSERT_TRUE(request.request.costs);
-    seen.push_back(*request.request.costs);
+    seen.push_back(costs.model);
     if (world.rank() == 0) fs::remove(root / "p" / "profile.json");  // the others never read it
   });
   ASSERT_EQ(seen.size(), 3U);
@@ -187,21 +186,49 @@ TEST_F(JobCostsTest, AreTheSameOnAllRanks) {
   EXPECT_DOUBLE_EQ(seen[0].units[1].in(Recompute::none).forward, 2e-3);
 }
 
-TEST_F(JobCostsTest, AreWhatStagesAreCutBy) {
-  const Job asked = job({"parallel.pipeline=2"});
-  const auto units_of = [](const Job& cut) {
-    Backend backend = make_backend(cut, 0);
-    return runtime::plan_pipeline(costed_request(cut, backend, nullptr).request).units;
-  };
-  write(planner::write_profile(profile_of(asked)));
-  // 3, 6, 9, 6, 9, 12 milliseconds.
-  EXPECT_EQ(units_of(asked), (std::vector<int>{4, 2}));
-  write(planner::write_profile(profile_of(asked, 40e-3)));
-  // 3, 44, 9, 44, 9, 12
-  EXPECT_EQ(units_of(asked), (std::vector<int>{3, 3}));
-  const Job by_layers = job({"parallel.pipeline=2", "parallel.partition=layers"});
-  Backend backend = make_backend(by_layers, 0);
-  EXPECT_FALSE(costed_request(by_layers, backend, nullptr).request.costs);
+TEST_F(JobCostsTest, OfANamedProfileAreThoseOfItsDevice) {
+  Profile profile = profile_of(job());
+  profile.device = "another machine";
+  profile.threads = 64;
+  write(planner::write_profile(profile));
+  const std::string path = (root / "p" / "profile.json").string();
+  Backend backend = make_backend(job(), 0);
+  EXPECT_FALSE(job_costs(job(), backend, nullptr).measured);
+  const JobCosts costs = costs_from_profile(job(), backend, path);
+  EXPECT_TRUE(costs.measured);
+  EXPECT_THAT(costs.note, AllOf(HasSubstr("another machine"), HasSubstr(path)));
+  EXPECT_DOUBLE_EQ(costs.model.units[3].in(Recompute::none).forward, 2e-3);
+}
+
+TEST_F(JobCostsTest, OnAClusterFollowItsRatesAndLinks) {
+  Cluster cluster;
+  cluster.cluster = {"test", 4, 2};
+  cluster.device = {"device", 1, 1, 1, 2, 100, 0.5, 0.5, 1};
+  cluster.inside_node = {1, 10};
+  cluster.between_nodes = {8, 5};
+  const Job asked = job({"parallel.pipeline=4", "parallel.data=2", "batch.global=16"});
+  Backend backend = make_backend(asked, 0);
+  const JobCosts costs = costs_on_cluster(asked, backend, cluster);
+  const runtime::DeviceRates rates{0.5e12, 50e9};
+  const JobCosts same = costs_by_formula(asked, backend, rates, "");
+  EXPECT_EQ(costs.model.units[3].in(Recompute::none), same.model.units[3].in(Recompute::none));
+  EXPECT_FALSE(costs.measured);
+  EXPECT_THAT(costs.note, HasSubstr("rates of test"));
+  // Pipelines lie side by side: ranks 0 and 1 share a node, 1 and 2 do not.
+  ASSERT_EQ(costs.links.edges.size(), 16U);
+  EXPECT_DOUBLE_EQ(costs.links.edges[0 * 4 + 1].bandwidth, 10e9);
+  EXPECT_DOUBLE_EQ(costs.links.edges[1 * 4 + 2].bandwidth, 5e9);
+  EXPECT_DOUBLE_EQ(costs.links.edges[1 * 4 + 2].latency, 8e-6);
+  // Two replicas: half of the gradients out and half in, in two messages.
+  EXPECT_DOUBLE_EQ(costs.links.reduction.latency, 16e-6);
+  EXPECT_DOUBLE_EQ(costs.links.reduction.bandwidth, 5e9);
+  // Two devices a rank are twice as fast, and state that is split is held once.
+  cluster.device.devices_per_rank = 2;
+  cluster.device.state_shards = 2;
+  const JobCosts twice = costs_on_cluster(asked, backend, cluster);
+  EXPECT_DOUBLE_EQ(twice.model.units[1].in(Recompute::none).forward,
+                   costs.model.units[1].in(Recompute::none).forward / 2);
+  EXPECT_EQ(twice.model.units[1].resident_bytes, (costs.model.units[1].resident_bytes + 1) / 2);
 }
 
 }  // namespace

@@ -26,7 +26,7 @@
 #include "trainer/corpus.h"
 #include "trainer/inference.h"
 #include "trainer/job/read_job.h"
-#include "trainer/job_costs.h"
+#include "trainer/job_plan.h"
 #include "trainer/memory_report.h"
 #include "trainer/resume.h"
 #include "trainer/step_batches.h"
@@ -168,9 +168,9 @@ TEST_F(TrainingTest, TheRunsAccountsEqualThePlan) {
     const std::string name = fmt::format("run{}", ranks.size());
     const Job planned = job(name, ranks);
     Backend planning = make_backend(planned, 0);
-    const runtime::PipelinePlan plan =
-        runtime::plan_pipeline(costed_request(planned, planning, nullptr).request);
-    const auto expected = to_json(memory_report(planned, planning, plan));
+    const PlannedJob decided = planned_job(planned, planning, nullptr);
+    const runtime::PipelinePlan plan = runtime::plan_pipeline(decided.request);
+    const auto expected = to_json(memory_report(decided.job, planning, plan));
     ASSERT_EQ(train(planned, {}), ExitCode::finished);
     const auto written = nlohmann::ordered_json::parse(std::ifstream(run(name) / "plan.json"));
     ASSERT_EQ(written["ranks"].size(), plan.ranks.size());

@@ -16,16 +16,22 @@ namespace penstock::commands {
 CLI::App* add_plan(CLI::App& parent, int& exit_code) {
   struct Arguments {
     JobArguments job;
+    PlanJobOptions planning;
     PlanScheduleOptions schedule;
   };
   auto arguments = std::make_shared<Arguments>();
-  CLI::App* command =
-      parent.add_subcommand("plan", "What a job will use, to the byte; or what a schedule will idle");
+  CLI::App* command = parent.add_subcommand(
+      "plan", "How a job is best cut and scheduled, and what it will take; or what a schedule will idle");
   arguments->job.add_to(*command, false);
+  add_plan_job_options(*command, arguments->planning);
   add_schedule_options(*command, arguments->schedule);
   command->footer(
       "Examples:\n"
-      "  penstock plan configs/quickstart.toml                               # memory of a job, to the byte\n"
+      "  penstock plan job.toml --set parallel.pipeline=4                    # stages, step, limits\n"
+      "  penstock plan job.toml --set parallel.schedule=auto --profile profile.json\n"
+      "  penstock plan job.toml --cluster configs/clusters/h100-dgx.toml     # for a machine that is not "
+      "here\n"
+      "  penstock plan job.toml --brief --memory                             # every arena to the byte\n"
       "  penstock plan --schedule zbv --pipeline 4 --micro-batches 8         # a schedule, drawn\n"
       "  penstock plan --schedule 1f1b --pipeline 8 --micro-batches 32 --costs 1,1,1,0.1 --svg 1f1b.svg\n"
       "  penstock plan --schedules --pipeline 8 --micro-batches 32           # all of them in one table");
@@ -38,7 +44,7 @@ CLI::App* add_plan(CLI::App& parent, int& exit_code) {
             job ? "either a job file or a schedule, not both" : "a job file, --schedule or --schedules");
         return static_cast<int>(ExitCode::usage);
       }
-      return job ? run_plan_job(arguments->job, arguments->schedule.json)
+      return job ? run_plan_job(arguments->job, arguments->planning, arguments->schedule.json, std::cout)
                  : run_plan_schedule(arguments->schedule, std::cout, std::cerr);
     });
   });

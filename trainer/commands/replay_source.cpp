@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 
-#include "parallel/planner/profile.h"
 #include "parallel/planner/rank_memory.h"
 #include "parallel/planner/unit_sums.h"
 #include "parallel/runtime/model_footprint.h"
@@ -14,6 +13,7 @@
 #include "trainer/commands/schedule_answer.h"
 #include "trainer/corpus.h"
 #include "trainer/job_costs.h"
+#include "trainer/job_plan.h"
 
 namespace penstock::commands {
 
@@ -60,37 +60,24 @@ planner::Layout layout_of(const runtime::PipelinePlan& plan, const RecomputeSect
   return layout;
 }
 
-// A profile that was named counts for any device: a rehearsal is of another machine.
-JobCosts costs_of(const ReplaySourceArguments& arguments, const Job& job, Backend& backend) {
-  if (arguments.profile.empty()) return job_costs(job, backend, nullptr);
-  const planner::Profile profile = planner::read_profile_file(arguments.profile);
-  JobCosts costs;
-  costs.model = planner::model_costs(profile, job.batch.micro);
-  costs.links = planner::link_costs(profile, static_cast<int>(job.parallel.pipeline));
-  costs.note = fmt::format("unit costs as measured on {}: {}", profile.device, arguments.profile);
-  return costs;
-}
-
 }  // namespace
 
 ReplaySource job_source(const ReplaySourceArguments& arguments) {
   Job job = arguments.job.read();
   Corpus::open_tokenizer(job);
   Backend backend = make_backend(job, 0);
-  JobCosts costs = costs_of(arguments, job, backend);
+  const JobCosts costs = arguments.profile.empty() ? job_costs(job, backend, nullptr)
+                                                   : costs_from_profile(job, backend, arguments.profile);
+  if (leaves_open(job))
+    job = decided_job(job, planner::make_plan(plan_request(job, costs, stated_memory_limit(job))));
   runtime::PipelineRequest request = pipeline_request(job);
   request.costs = costs.model;
   runtime::PipelinePlan plan = plan_pipeline(request);
-  if (costs.model.units.size() !=
-      static_cast<size_t>(plan.first_unit(plan.last_stage()) + plan.units.back())) {
-    throw planner::ProfileError(fmt::format(
-        "{} has costs of {} units, the job's model has {}: it is of another model", arguments.profile,
-        costs.model.units.size(), plan.first_unit(plan.last_stage()) + plan.units.back()));
-  }
   planner::Machine machine;
   machine.ranks = plan.topology.pipeline();
   machine.replicas = plan.topology.replicas();
   machine.links = costs.links;
+  machine.pace = costs.pace;
   machine.links.traffic_slowdown = 0;  // a replay's actions take their time, whatever passes beside them
   const planner::UnitSums sums(costs.model);
   ReplaySource made;

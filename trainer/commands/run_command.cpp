@@ -13,6 +13,7 @@
 #include "data/data_error.h"
 #include "kernels/transport/launch.h"
 #include "parallel/planner/cut.h"
+#include "parallel/planner/plan.h"
 #include "parallel/planner/profile.h"
 #include "parallel/runtime/disturbance.h"
 #include "parallel/schedule/schedule.h"
@@ -63,6 +64,8 @@ int run_command(const std::function<int()>& work) {
   } catch (const runtime::DisturbanceError& error) {
     return report(ExitCode::usage, error.what());
   } catch (const planner::PartitionError& error) {
+    return report(ExitCode::usage, error.what());
+  } catch (const planner::PlanError& error) {
     return report(ExitCode::usage, error.what());
   } catch (const planner::ProfileError& error) {
     return report(ExitCode::usage, error.what());

@@ -123,7 +123,15 @@ void check_data(const Job& job, CrossChecks& checks) {
 
 void check_parallel(const Job& job, CrossChecks& checks) {
   const int64_t stages = job.parallel.pipeline * job.parallel.chunks;
-  if (!checks.know({"parallel.pipeline", "parallel.chunks"})) return;
+  if (!checks.know({"parallel.pipeline", "parallel.chunks", "parallel.schedule"})) return;
+  if (stages == 0) {
+    checks.expect(job.recompute.stages.empty(), "recompute.stages",
+                  "a mode per stage needs parallel.chunks, which is left to the planner");
+    checks.expect(job.parallel.partition != PartitionMethod::units, "parallel.partition",
+                  fmt::format("{} counts are no multiple of pipeline = {} stages",
+                              job.parallel.partition_units.size(), job.parallel.pipeline));
+    return;
+  }
   if (checks.know({"recompute.stages"}) && !job.recompute.stages.empty()) {
     checks.expect(
         static_cast<int64_t>(job.recompute.stages.size()) == stages, "recompute.stages",

@@ -44,8 +44,12 @@ std::string default_cell(const Key& key) {
 
 std::string job_file_page() {
   Job job;
-  std::string page = kIntroduction;
-  for (const SectionKeys& section : keys_of(job)) {
+  return kIntroduction + key_tables(keys_of(job));
+}
+
+std::string key_tables(const std::vector<SectionKeys>& sections) {
+  std::string page;
+  for (const SectionKeys& section : sections) {
     page += fmt::format("\n## [{}]\n\n| Key | Type, range | Default | Meaning |\n|---|---|---|---|\n",
                         section.name);
     for (const Key& key : section.keys) {

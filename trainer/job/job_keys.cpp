@@ -1,6 +1,6 @@
 #include "trainer/job/job_keys.h"
 
-#include "trainer/job/key_builder.h"
+#include "trainer/job/section_collector.h"
 
 namespace penstock {
 namespace key_detail {
@@ -39,22 +39,6 @@ StringMap store_map(const TomlNode& node) {
 }
 
 }  // namespace key_detail
-
-namespace {
-
-class SectionCollector {
- public:
-  template <class Section>
-  void section(const char* name, Section& section) {
-    sections_.push_back({name, key_detail::fields_of(section)});
-  }
-  std::vector<SectionKeys> take() { return std::move(sections_); }
-
- private:
-  std::vector<SectionKeys> sections_;
-};
-
-}  // namespace
 
 std::vector<SectionKeys> keys_of(Job& job) {
   SectionCollector collector;

@@ -128,7 +128,10 @@ std::string unknown_name_text(const std::vector<SectionKeys>& sections, const st
 }
 
 GivenKeys read_values(TomlNode& document, Job& job, Problems& problems) {
-  const std::vector<SectionKeys> sections = keys_of(job);
+  return read_sections(document, keys_of(job), problems);
+}
+
+GivenKeys read_sections(TomlNode& document, const std::vector<SectionKeys>& sections, Problems& problems) {
   GivenKeys given;
   for (TomlNode::Entry& entry : document.table) {
     const SectionKeys* section = find_section(sections, entry.key);

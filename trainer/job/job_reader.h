@@ -36,6 +36,8 @@ class GivenKeys {
 /// Stores every value of `document` that is right by itself into `job`; everything else becomes a problem:
 /// unknown and foreign names, wrong types, values out of range, missing keys.
 GivenKeys read_values(TomlNode& document, Job& job, Problems& problems);
+/// The same into whatever the sections' keys are bound to.
+GivenKeys read_sections(TomlNode& document, const std::vector<SectionKeys>& sections, Problems& problems);
 
 /// The problem text of a name that no section (`section` empty) or not this section has.
 std::string unknown_name_text(const std::vector<SectionKeys>& sections, const std::string& section,

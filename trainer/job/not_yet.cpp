@@ -32,7 +32,7 @@ constexpr NotYet kNotYet[] = {
     {"parallel.schedule", "schedules with two copies or versions of the weights are planned, not run",
      [](const Job& job) {
        const std::string& name = job.parallel.schedule;
-       return name == "auto" || name == "dualpipe" || name == "chimera" || name == "2bw";
+       return name == "dualpipe" || name == "chimera" || name == "2bw";
      }},
     {"parallel.device", kCpuOnly, [](const Job& job) { return job.parallel.device == DeviceChoice::cuda; }},
     {"parallel.share_devices", kCpuOnly},
@@ -45,8 +45,6 @@ constexpr NotYet kNotYet[] = {
     {"comm.address", kMpiOnly},
     {"comm.port", kMpiOnly},
     {"comm.nccl", kCpuOnly},
-    {"recompute.mode", "recomputation is chosen by hand",
-     [](const Job& job) { return job.recompute.mode == RecomputeMode::automatic; }},
     {"numerics.on_nonfinite", "it can stop or skip the step",
      [](const Job& job) { return job.numerics.on_nonfinite == NumericsPolicy::rollback; }},
     {"numerics.on_spike", "it can warn or stop",

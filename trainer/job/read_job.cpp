@@ -1,49 +1,15 @@
 #include "trainer/job/read_job.h"
 
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
-#include <memory>
 #include <utility>
-
-#include <fmt/format.h>
 
 #include "trainer/job/job_keys.h"
 #include "trainer/job/job_reader.h"
 #include "trainer/job/resolve.h"
+#include "trainer/job/text_file.h"
 #include "trainer/job/toml_source.h"
 
 namespace penstock {
 namespace {
-
-constexpr size_t kLargestFile = size_t{4} << 20;  // a job has a few kilobytes; what is larger is another file
-
-[[noreturn]] void refuse_file(const std::string& name, const std::string& reason) {
-  throw JobError(fmt::format("{}: {}\n", name, reason), 1);
-}
-
-std::string read_text(const std::filesystem::path& file) {
-  const std::string name = file.string();
-  const auto refuse = [&](int error) {
-    refuse_file(name, fmt::format("cannot read the job file: {}", std::strerror(error)));
-  };
-  std::error_code error;
-  if (std::filesystem::is_directory(file, error)) {
-    refuse_file(name, "expected a job file, found a folder; a run's own job is `job.toml` in its folder");
-  }
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> in(std::fopen(name.c_str(), "rbe"), &std::fclose);
-  if (in == nullptr) refuse(errno);
-  std::string text;
-  char block[16384];
-  while (const size_t bytes = std::fread(block, 1, sizeof block, in.get())) {
-    text.append(block, bytes);
-    if (text.size() > kLargestFile) {
-      refuse_file(name, fmt::format("expected a job file, found more than {} MiB", kLargestFile >> 20));
-    }
-  }
-  if (std::ferror(in.get()) != 0) refuse(errno);
-  return text;
-}
 
 // Puts the value where its path says; a table in between that is missing, or is no table, is made anew.
 void apply(const Override& change, TomlNode& document) {
@@ -93,7 +59,7 @@ Job parse_job(std::string_view text, const std::string& name, const std::vector<
 
 Job read_job(const std::filesystem::path& file, const std::vector<std::string>& overrides,
              const Launch& launch) {
-  return parse_job(read_text(file), file.string(), overrides, launch);
+  return parse_job(read_text_file(file, "job file"), file.string(), overrides, launch);
 }
 
 Job parse_job_values(std::string_view text, const std::string& name) {

@@ -1,6 +1,9 @@
 #include "trainer/job/resolve.h"
 
 #include <algorithm>
+#include <string>
+
+#include "parallel/schedule/catalogue.h"
 
 namespace penstock {
 namespace {
@@ -14,6 +17,26 @@ void resolve_model(ModelSection& model, const GivenKeys& given) {
   if (!given.given("model.qkv_bias")) model.qkv_bias = gpt2;
 }
 
+const schedule::ScheduleKind* kind_named(const std::string& name) {
+  for (const schedule::ScheduleKind& kind : schedule::schedule_kinds()) {
+    if (name == kind.name) return &kind;
+  }
+  return nullptr;
+}
+
+void resolve_schedule(ParallelSection& parallel, const GivenKeys& given) {
+  const bool automatic = parallel.schedule == "auto";
+  if (!given.given("parallel.chunks")) {
+    const schedule::ScheduleKind* kind = kind_named(parallel.schedule);
+    parallel.chunks = automatic ? 0 : kind != nullptr ? kind->default_chunks : 1;
+  }
+  if (automatic && !given.given("parallel.warmup_slack")) parallel.warmup_slack = -1;
+  // Listed stages say how many chunks they are.
+  const auto listed = static_cast<int64_t>(parallel.partition_units.size());
+  if (parallel.chunks == 0 && parallel.partition == PartitionMethod::units && listed % parallel.pipeline == 0)
+    parallel.chunks = listed / parallel.pipeline;
+}
+
 }  // namespace
 
 void resolve(Job& job, const GivenKeys& given, const Launch& launch) {
@@ -23,6 +46,7 @@ void resolve(Job& job, const GivenKeys& given, const Launch& launch) {
   }
   if (job.parallel.data == 0 && launch.ranks > 0)
     job.parallel.data = std::max<int64_t>(1, launch.ranks / job.parallel.pipeline);
+  resolve_schedule(job.parallel, given);
   if (!given.given("precision.compute")) {
     job.precision.compute = job.parallel.device == DeviceChoice::cuda ? Precision::bf16 : Precision::fp32;
   }

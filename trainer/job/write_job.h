@@ -33,4 +33,8 @@ std::string to_text(const std::vector<Difference>& differences);
 /// The job file's reference as Markdown, from the descriptions of the keys.
 std::string job_file_page();
 
+struct SectionKeys;
+/// A table of keys for every section, as Markdown.
+std::string key_tables(const std::vector<SectionKeys>& sections);
+
 }  // namespace penstock

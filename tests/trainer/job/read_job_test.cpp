@@ -272,7 +272,7 @@ INSTANTIATE_TEST_SUITE_P(ReadJob, NotInThisVersion,
                          testing::Values("parallel.schedule=2bw", "parallel.schedule=dualpipe",
                                          "parallel.sharded_optimizer=true", "parallel.device=cuda",
                                          "precision.compute=fp8", "comm.transport=nccl",
-                                         "recompute.mode=auto", "numerics.on_nonfinite=rollback",
+                                         "numerics.on_nonfinite=rollback",
                                          "bubble_budget.bubble_ratio=0.1", "watchdog.start_s=1",
                                          "trace.on_alarm=false", "cuda.graphs=true", "log.prometheus=true"));
 
