@@ -17,19 +17,15 @@ namespace {
 using math::ArgumentCheck;
 using math::HeadShape;
 
-/// fp32 logits of one block of tokens take at most about this many bytes: few enough to be affordable, enough
-/// that every product fills the device.
-constexpr int64_t logits_bytes = int64_t{256} << 20;
-
-int64_t block_tokens(const HeadShape& shape) {
+int64_t block_tokens(const HeadShape& shape, int64_t logits_bytes) {
   const int64_t fit = logits_bytes / (shape.rows * static_cast<int64_t>(sizeof(float))) / 64 * 64;
   return std::min(shape.tokens, std::max<int64_t>(fit, 64));
 }
 
 class CudaHead final : public math::HeadPlan {
  public:
-  CudaHead(const HeadShape& shape, const MakeHeadProducts& make_products)
-      : shape_(shape), block_(block_tokens(shape)) {
+  CudaHead(const HeadShape& shape, const MakeHeadProducts& make_products, int64_t logits_bytes)
+      : shape_(shape), block_(block_tokens(shape, logits_bytes)) {
     const auto add = [&](int64_t tokens, int64_t rows) {
       HeadShape part = shape;
       part.tokens = tokens;
@@ -149,7 +145,8 @@ class CudaHead final : public math::HeadPlan {
 
 class CudaHeads final : public math::Head {
  public:
-  explicit CudaHeads(MakeHeadProducts make_products) : make_products_(std::move(make_products)) {}
+  CudaHeads(MakeHeadProducts make_products, int64_t logits_bytes)
+      : make_products_(std::move(make_products)), logits_bytes_(logits_bytes) {}
 
   math::Support supports(const HeadShape& shape) const override {
     if (shape.tokens < 1 || shape.hidden < 1 || shape.vocab < 1 || shape.vocab > shape.rows) {
@@ -163,17 +160,18 @@ class CudaHeads final : public math::Head {
 
   std::unique_ptr<math::HeadPlan> plan(const HeadShape& shape) override {
     if (const math::Support support = supports(shape); !support) throw DeviceError("head: " + support.reason);
-    return std::make_unique<CudaHead>(shape, make_products_);
+    return std::make_unique<CudaHead>(shape, make_products_, logits_bytes_);
   }
 
  private:
   MakeHeadProducts make_products_;
+  int64_t logits_bytes_;
 };
 
 }  // namespace
 
-std::unique_ptr<math::Head> make_head(MakeHeadProducts make_products) {
-  return std::make_unique<CudaHeads>(std::move(make_products));
+std::unique_ptr<math::Head> make_head(MakeHeadProducts make_products, int64_t logits_bytes) {
+  return std::make_unique<CudaHeads>(std::move(make_products), logits_bytes);
 }
 
 }  // namespace penstock::cuda

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 
@@ -26,7 +27,13 @@ class HeadProducts {
 /// shape.tokens tokens and shape.rows rows.
 using MakeHeadProducts = std::function<std::unique_ptr<HeadProducts>(const math::HeadShape& shape)>;
 
-/// The head over those products, a block of tokens at a time.
-std::unique_ptr<math::Head> make_head(MakeHeadProducts make_products);
+/// fp32 logits of one block of tokens take at most about this many bytes: few enough to be affordable, enough
+/// that every product fills the device.
+inline constexpr int64_t head_logits_bytes = int64_t{256} << 20;
+
+/// The head over those products, a block of tokens at a time; blocks have at least 64 tokens, whatever
+/// logits_bytes says.
+std::unique_ptr<math::Head> make_head(MakeHeadProducts make_products,
+                                      int64_t logits_bytes = head_logits_bytes);
 
 }  // namespace penstock::cuda

@@ -19,8 +19,8 @@ namespace {
 constexpr size_t most_enumerated = 4;
 // Graphs up to this size settle their messages' order for every layout.
 constexpr size_t settled_each_time = 1 << 10;
-// Messages that occupy links for a smaller share of a mean action than this hardly queue: to the search they
-// only delay.
+// Messages that occupy links, or are later than others, by a smaller share of a mean action than this hardly
+// queue: to the search they only delay.
 constexpr double queueing = 0.1;
 // What settling takes, in actions timed for each.
 constexpr double settle_cost = 20;
@@ -87,21 +87,28 @@ LayoutScorer::LayoutScorer(const UnitSums& sums, const Machine& machine, Schedul
     const Edge& edge = machine.edge(from, to);
     return from == to ? 0 : edge.latency + boundary / edge.bandwidth;
   };
-  double occupancy = 0;
+  double queued = 0;
+  double least_latency = std::numeric_limits<double>::infinity();
+  double most_latency = 0;
   for (int stage = 0; stage + 1 < S; ++stage) {
     const int here = schedule.rank_of_stage[at(stage)];
     const int there = schedule.rank_of_stage[at(stage) + 1];
     forward_delay_.push_back(delay(here, there));
     backward_delay_.push_back(delay(there, here));
-    for (const Edge& edge : {machine.edge(here, there), machine.edge(there, here)})
-      occupancy = here == there ? occupancy : std::max(occupancy, boundary / edge.bandwidth);
+    if (here == there) continue;
+    for (const Edge& edge : {machine.edge(here, there), machine.edge(there, here)}) {
+      queued = std::max(queued, boundary / edge.bandwidth);
+      least_latency = std::min(least_latency, edge.latency);
+      most_latency = std::max(most_latency, edge.latency);
+    }
   }
   double work = 0;
   for (const UnitCosts& unit : sums.model().units) {
     const ModeCosts& mode = unit.in(Recompute::none);
     work += mode.forward + mode.backward_input + mode.backward_weight;
   }
-  contended_ = occupancy > queueing * work / (3.0 * S);
+  queued = std::max(queued, most_latency - least_latency);
+  contended_ = queued > queueing * work / (3.0 * S);
 }
 
 bool LayoutScorer::may(int stage, Recompute mode) const {
@@ -402,6 +409,7 @@ bool LayoutScorer::settle(const Layout& layout) {
 
 std::vector<RankMemory> LayoutScorer::memory(const Layout& layout) const {
   std::vector<RankMemory> all;
+  all.reserve(at(machine_.ranks));
   for (int rank = 0; rank < machine_.ranks; ++rank)
     all.push_back(rank_memory(sums_, schedule(), layout, slots_, buffers_[at(rank)], rank));
   return all;

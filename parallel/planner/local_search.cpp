@@ -148,6 +148,7 @@ SearchResult search_layout(LayoutScorer& scorer, const std::vector<std::vector<i
   std::vector<std::vector<int>> all = seeds;
   all.push_back(cut_by_pace(scorer));
   std::vector<double> times;
+  times.reserve(static_cast<size_t>(scorer.sums().units()));
   for (int unit = 0; unit < scorer.sums().units(); ++unit)
     times.push_back(scorer.least_time(0, unit, unit + 1));
   all.push_back(cut_evenly(times, scorer.schedule().stages()));

@@ -228,7 +228,7 @@ class Reader {
       } else if (value.is_string()) {
         keys.push_back({key, value.get<std::string>()});
       } else {
-        fail(pointer + "/" + key, value, "a boolean, a number or a string");
+        fail(fmt::format("{}/{}", pointer, key), value, "a boolean, a number or a string");
       }
     }
   }
@@ -237,7 +237,7 @@ class Reader {
     if (!json.is_object()) fail(pointer, json, "an object of strings");
     for (const auto& [key, value] : json.items()) {
       pairs.emplace_back(key, "");
-      read(value, pointer + "/" + key, pairs.back().second);
+      read(value, fmt::format("{}/{}", pointer, key), pairs.back().second);
     }
   }
   template <class T>

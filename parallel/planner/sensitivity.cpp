@@ -141,6 +141,7 @@ std::vector<std::string> limits(const PlanRequest& request, const Plan& plan) {
   std::stable_sort(found.begin(), found.end(),
                    [](const auto& a, const auto& b) { return a.first > b.first; });
   std::vector<std::string> words;
+  words.reserve(found.size() + 1);
   for (const auto& [seconds, text] : found)
     words.push_back(fmt::format("{} ({:.1f} % of the step)", text, 100 * seconds / step));
   if (!plan.chosen.prediction.fits) words.insert(words.begin(), "memory: no plan fits the ranks' limits");

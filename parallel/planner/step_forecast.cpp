@@ -98,6 +98,7 @@ void StepForecast::price(const Costs& costs) {
   const int S = schedule_.stages();
   std::vector<double> slowed(at(S), 0);
   contended_ = false;
+  double one_latency = -1;
   for (size_t index = 1; index < messages_.size(); ++index) {
     Message& message = messages_[index];
     if (message.source == message.destination) continue;
@@ -105,7 +106,8 @@ void StepForecast::price(const Costs& costs) {
     message.latency = link.latency;
     message.occupancy = link.occupancy;
     delays_[index] = link.latency + link.occupancy;
-    contended_ = contended_ || link.occupancy > 0;
+    if (one_latency < 0) one_latency = link.latency;
+    contended_ = contended_ || link.occupancy > 0 || link.latency != one_latency;
     // While o of an action's time is under way, o · s / (1 + s) of it is lost; at both ends.
     const double lost = link.occupancy * costs.traffic_slowdown / (1 + costs.traffic_slowdown);
     const int stage = (static_cast<int>(index) - 1) / 2;
@@ -141,6 +143,7 @@ void StepForecast::pass() {
 void StepForecast::contended_pass() {
   send_free_.assign(free_.size(), 0);
   receive_free_.assign(free_.size(), 0);
+  received_.assign(free_.size(), 0);
   arrivals_.resize(nodes_.size());
   for (const Item item : items_) {
     const Node& node = nodes_[at(item.node)];
@@ -149,7 +152,9 @@ void StepForecast::contended_pass() {
       double& sends = send_free_[at(message.source)];
       double& receives = receive_free_[at(message.destination)];
       sends = receives = std::max({ends_[at(node.producer)], sends, receives}) + message.occupancy;
-      arrivals_[at(item.node)] = sends + message.latency;
+      // A receive stream is in order: what is there is seen after all that was received before.
+      double& latest = received_[at(message.destination)];
+      arrivals_[at(item.node)] = latest = std::max(latest, sends + message.latency);
       continue;
     }
     const double input = node.message == 0 ? ends_[at(node.producer)] : arrivals_[at(item.node)];

@@ -13,10 +13,10 @@ namespace penstock::planner {
 /// A schedule's step as a graph of actions that is timed again and again with other costs: a pass over the
 /// actions in an order that fits all of them, without lowering.
 ///
-/// Where transfers only delay (occupancy 0, no slow-down under traffic) the times are those of simulate() on
-/// the program that is lowered with the same costs and a sufficient receive lead. Where they occupy their
-/// links, messages queue on the sender's and the receiver's stream in the order of settle(), and a slow-down
-/// is charged for every message: close, not equal.
+/// Where transfers only delay (occupancy 0, one latency, no slow-down under traffic) the times are those of
+/// simulate() on the program that is lowered with the same costs and a sufficient receive lead. Where they
+/// occupy their links, or some are faster than others, messages queue on the sender's and the receiver's
+/// stream in the order of settle(), and a slow-down is charged for every message: close, not always equal.
 class StepForecast {
  public:
   /// One step, one copy of the weights. `reduces`: gradients are reduced over replicas; `tied`: the first and
@@ -29,8 +29,7 @@ class StepForecast {
   };
   Times time(const schedule::Costs& costs);
 
-  /// Takes the order in which messages queue from these costs. Needed once before costs whose transfers
-  /// occupy links are timed.
+  /// Takes the order in which messages queue from these costs. Until then messages do not queue.
   void settle(const schedule::Costs& costs);
   bool settled() const { return !items_.empty(); }
 
@@ -87,6 +86,7 @@ class StepForecast {
   std::vector<double> free_;      ///< by rank
   std::vector<double> send_free_;
   std::vector<double> receive_free_;
+  std::vector<double> received_;  ///< by rank: when the latest message was there
 };
 
 }  // namespace penstock::planner

@@ -29,7 +29,7 @@ struct Variant {
 /// many actions are tried until they are `most_actions` together, the shorter ones first.
 std::vector<Variant> list_variants(const PlanRequest& request);
 inline constexpr int most_chunks = 8;
-inline constexpr double most_actions = 6e7;
+inline constexpr double most_actions = 4e7;
 /// Warm-up slacks that are tried: up to this.
 inline constexpr int most_slack = 2;
 

@@ -59,7 +59,7 @@ class PlainProducts final : public cuda::HeadProducts {
 }  // namespace
 
 std::unique_ptr<math::Head> make_head(Device& /*device*/) {
-  return cuda::make_head([](const math::HeadShape&) { return std::make_unique<PlainProducts>(); });
+  return cuda::make_head([](const math::HeadShape&) { return std::make_unique<PlainProducts>(); }, 1);
 }
 
 }  // namespace penstock::testing::under_test

@@ -60,7 +60,7 @@ TEST(Head, VocabularyLongerThanABlockOfTheSum) {
 }
 
 TEST(Head, SeveralBlocksOfTokens) {
-  check_head({.tokens = 1024 + 77, .hidden = 3, .rows = 16, .vocab = 13});
+  check_head({.tokens = 2 * under_test::most_head_block + 13, .hidden = 3, .rows = 16, .vocab = 13});
 }
 
 TEST(Head, RandomShapes) {

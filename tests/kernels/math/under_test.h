@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -36,7 +37,9 @@ namespace penstock::testing::under_test {
 #ifdef PENSTOCK_SIMT
 using namespace penstock::cuda;
 
-/// The head with products as plain loops: those of cuBLASLt do not run here.
+inline constexpr int64_t most_head_block = 64;  ///< tokens
+/// The head with products as plain loops: those of cuBLASLt do not run here. Blocks as small as it makes
+/// them.
 std::unique_ptr<math::Head> make_head(Device& device);
 inline bool multiplies_bf16() {
   return true;
@@ -66,6 +69,7 @@ inline std::string name_of_variant(int variant) {
 #else
 using namespace penstock::cpu;
 
+inline constexpr int64_t most_head_block = 1024;  ///< tokens
 inline bool multiplies_bf16() {
   return processor_has_bf16();
 }

@@ -103,7 +103,7 @@ void limit_memory(Case& made, const UnitSums& sums, Dice& dice) {
 TEST(LayoutSearch, FindsTheBestOfAllLayouts) {
   int limited = 0;
   int impossible = 0;
-  for (unsigned seed = 0; seed < 2000; ++seed) {
+  for (unsigned seed = 0; seed < 4000; ++seed) {
     Dice dice(seed);
     Case made = any_case(dice);
     const UnitSums sums(made.model);
@@ -125,9 +125,9 @@ TEST(LayoutSearch, FindsTheBestOfAllLayouts) {
                      found.score.step);
     ASSERT_EQ(overflow(made, sums, slot_counts(made.schedule), found.layout), 0);
   }
-  EXPECT_GT(limited, 500);
+  EXPECT_GT(limited, 1000);
   EXPECT_GT(impossible, 10);
-  EXPECT_LT(impossible, 500);
+  EXPECT_LT(impossible, 1000);
 }
 
 // Where there are too many layouts for a proof: how much the local search leaves.

@@ -13,6 +13,8 @@
 #include "model/flops.h"
 #include "model/memory_plan.h"
 #include "model/unit_id.h"
+#include "parallel/planner/rank_memory.h"
+#include "parallel/planner/unit_sums.h"
 #include "parallel/runtime/formula_costs.h"
 #include "parallel/runtime/pipeline_plan.h"
 #include "tests/parallel/runtime/ranks.h"
@@ -23,7 +25,6 @@ namespace {
 using planner::ModelCosts;
 using planner::Recompute;
 using planner::UnitCosts;
-using schedule::BufferPool;
 
 struct ModelFootprint : ::testing::Test {
   std::unique_ptr<Device> device = cpu::make_cpu_device({});
@@ -63,40 +64,26 @@ struct ModelFootprint : ::testing::Test {
   }
 };
 
-int64_t buffers(const PipelinePlan& plan, int rank, BufferPool pool) {
-  const auto count = [&](const schedule::Program& program) {
-    return program.ranks[static_cast<size_t>(rank)].buffers[static_cast<size_t>(pool)];
-  };
-  return std::max(count(plan.training), count(plan.evaluation));
-}
-
-// What the costs say a rank holds.
+// What the planner says a rank holds.
 int64_t bytes_by_costs(const ModelCosts& costs, const PipelinePlan& plan, int rank) {
-  const model::RankConfig& config = plan.ranks[static_cast<size_t>(rank)];
-  int64_t bytes = costs.rank_bytes;
-  int64_t transients = 0;
-  int64_t workspace = 0;
-  for (const model::StageConfig& stage : config.stages) {
-    int64_t side_band = 0;
-    for (int index = stage.begin; index < stage.end; ++index) {
-      const UnitCosts& unit = costs.units[static_cast<size_t>(index)];
-      const planner::ModeCosts& mode =
-          unit.in(planned_mode(stage.recompute[static_cast<size_t>(index - stage.begin)]));
-      bytes += unit.resident_bytes + stage.forward_slots * mode.forward_bytes +
-               stage.kept_slots * mode.kept_bytes + stage.weight_slots * mode.weight_bytes;
-      side_band = std::max(side_band, unit.side_band_bytes);
-      transients = std::max(transients, mode.transient_bytes);
-      workspace = std::max(workspace, unit.workspace_bytes);
+  planner::Layout layout;
+  layout.units = plan.units;
+  layout.recompute.resize(plan.units.size());
+  for (const model::RankConfig& config : plan.ranks) {
+    for (const model::StageConfig& stage : config.stages) {
+      int at = 0;
+      while (plan.first_unit(at) != stage.begin) ++at;
+      layout.recompute[static_cast<size_t>(at)] = planned_mode(stage.recompute[0]);
     }
-    bytes += stage.forward_slots * side_band;
   }
-  if (shares_tied_weight(config)) bytes -= costs.tied_shared_bytes;
-  if (exchanges_tied_gradient(config)) bytes += costs.tied_exchange_bytes;
-  int64_t boundaries =
-      buffers(plan, rank, BufferPool::activation_in) + buffers(plan, rank, BufferPool::gradient_in);
-  if (has_output(config)) boundaries += config.output_buffers;
-  if (has_d_input(config)) boundaries += config.d_input_buffers;
-  return bytes + transients + workspace + boundaries * costs.boundary_bytes;
+  const auto r = static_cast<size_t>(rank);
+  planner::BoundaryBuffers buffers = plan.training.ranks[r].buffers;
+  for (size_t pool = 0; pool < buffers.size(); ++pool)
+    buffers[pool] = std::max(buffers[pool], plan.evaluation.ranks[r].buffers[pool]);
+  const schedule::Schedule& schedule = plan.training.schedule;
+  return rank_memory(planner::UnitSums(costs), schedule, layout, planner::slot_counts(schedule), buffers,
+                     rank)
+      .total();
 }
 
 TEST_F(ModelFootprint, AddsUpToTheMemoryPlan) {
