@@ -75,9 +75,9 @@ class Planning {
   /// All schedules at their best, and the plan's own among them.
   std::vector<Candidate> schedules() const {
     std::vector<Candidate> all = plan_.schedules;
+    PlanRequest open = request_;
+    open.workloads = {request_.workloads[plan_.chosen.workload]};
     if (request_.schedule != "auto" || request_.chunks != 0 || request_.slack >= 0) {
-      PlanRequest open = request_;
-      open.workloads = {request_.workloads[plan_.chosen.workload]};
       open.schedule = "auto";
       open.chunks = 0;
       open.slack = -1;
@@ -85,15 +85,16 @@ class Planning {
       if (!open.recompute.fixed.empty()) open.recompute = {};
       open.budget = comparison_budget;
       all = planner::make_plan(open).schedules;
-      Candidate ours = plan_.chosen;
-      ours.workload = 0;
+      for (Candidate& each : all) each.workload = plan_.chosen.workload;
       std::erase_if(all, [&](const Candidate& each) {
-        return each.schedule == ours.schedule && each.chunks == ours.chunks && each.slack == ours.slack;
+        return each.schedule == plan_.chosen.schedule && each.chunks == plan_.chosen.chunks &&
+               each.slack == plan_.chosen.slack;
       });
-      all.insert(all.begin(), std::move(ours));  // first among equals
+      all.insert(all.begin(), plan_.chosen);  // first among equals
     }
     // Those that are not run are known better than by their refusal.
-    const std::vector<Candidate> shown = shown_only(request_);
+    std::vector<Candidate> shown = shown_only(open);
+    for (Candidate& each : shown) each.workload = plan_.chosen.workload;
     std::erase_if(all, [&](const Candidate& each) {
       return std::any_of(shown.begin(), shown.end(),
                          [&](const Candidate& other) { return other.schedule == each.schedule; });

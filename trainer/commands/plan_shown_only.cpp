@@ -20,7 +20,7 @@ constexpr double most_actions = 1e5;
 constexpr int steady_steps = 4;
 
 planner::Prediction predict(const planner::PlanRequest& request, const planner::UnitSums& sums,
-                            schedule::Schedule made, planner::Layout& layout) {
+                            const schedule::Schedule& made, planner::Layout& layout) {
   const planner::Workload& workload = request.workloads[0];
   layout.units =
       planner::cut_evenly(runtime::unit_seconds(workload.model, planner::Recompute::none), made.blocks());

@@ -18,7 +18,7 @@ std::vector<SectionKeys> sections_of(Cluster& cluster) {
 }  // namespace
 
 Cluster parse_cluster(std::string_view text, const std::string& name) {
-  Problems problems(name, text, {});
+  Problems problems(name, text, {}, "cluster");
   TomlNode document = parse_toml(text, problems);
   problems.throw_if_any();  // without a document every key would seem to be missing
   Cluster cluster;

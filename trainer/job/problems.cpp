@@ -74,8 +74,12 @@ std::string pointed(std::string_view line, int column, const std::string& margin
 
 }  // namespace
 
-Problems::Problems(std::string file_name, std::string_view file_text, std::vector<std::string> arguments)
-    : file_name_(std::move(file_name)), file_text_(file_text), arguments_(std::move(arguments)) {}
+Problems::Problems(std::string file_name, std::string_view file_text, std::vector<std::string> arguments,
+                   std::string what)
+    : file_name_(std::move(file_name)),
+      file_text_(file_text),
+      arguments_(std::move(arguments)),
+      what_(std::move(what)) {}
 
 void Problems::add(Place place, std::string message) {
   found_.push_back({place, std::move(message)});
@@ -105,7 +109,7 @@ std::string Problems::text() const {
   std::string out;
   for (size_t i = 0; i < std::min(sorted.size(), kShownProblems); ++i) out += show(sorted[i]);
   if (sorted.size() > kShownProblems) out += fmt::format("… and {} more\n", sorted.size() - kShownProblems);
-  return out + fmt::format("{} problem{} in the job\n", found_.size(), found_.size() == 1 ? "" : "s");
+  return out + fmt::format("{} problem{} in the {}\n", found_.size(), found_.size() == 1 ? "" : "s", what_);
 }
 
 void Problems::throw_if_any() const {

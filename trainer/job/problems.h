@@ -24,8 +24,10 @@ class JobError : public std::runtime_error {
 /// Collects problems and shows each with its place, the offending line and a caret.
 class Problems {
  public:
-  /// `file_name` and `file_text`: source 0; `arguments`: the values of `--set`, sources 1, 2, ….
-  Problems(std::string file_name, std::string_view file_text, std::vector<std::string> arguments);
+  /// `file_name` and `file_text`: source 0; `arguments`: the values of `--set`, sources 1, 2, …. `what` has
+  /// the problems, in the words of their number.
+  Problems(std::string file_name, std::string_view file_text, std::vector<std::string> arguments,
+           std::string what = "job");
 
   /// A place of line 0 means the file as a whole. Repeated complaints about one place are kept in order.
   void add(Place place, std::string message);
@@ -48,6 +50,7 @@ class Problems {
   std::string file_name_;
   std::string_view file_text_;
   std::vector<std::string> arguments_;
+  std::string what_;
   std::vector<Problem> found_;
 };
 

@@ -44,6 +44,23 @@ TEST(Sensitivity, OfOneForwardOneBackward) {
   EXPECT_GT(rows[4].gain, 0);
 }
 
+// However little is searched: the plan itself is still there.
+TEST(Sensitivity, NeverSaysThatMoreIsWorse) {
+  PlanRequest request = request_for("all_links_slow", 8, 16);
+  request.machine.memory_limit = {40'000'000'000};
+  const Plan plan = make_plan(request);
+  request.schedule = plan.chosen.schedule;
+  request.chunks = plan.chosen.chunks;
+  request.slack = plan.chosen.slack;
+  request.budget = {1e3, 10};
+  const std::vector<Sensitivity> rows = sensitivities(request, plan);
+  for (size_t row = 2; row < rows.size(); ++row) {
+    EXPECT_EQ(rows[row].refusal, "");
+    EXPECT_GE(rows[row].gain, -1e-9) << rows[row].change;
+  }
+  EXPECT_GT(rows[2].gain, 0.01) << "links are what the plan waits for";
+}
+
 TEST(Sensitivity, OfWhatCannotBeHad) {
   PlanRequest request = request_for("few_layers", 8, 16);
   request.schedule = "1f1b";

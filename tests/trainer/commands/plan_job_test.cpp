@@ -1,8 +1,6 @@
 // `penstock plan job.toml` as a user starts it.
 #include "trainer/commands/plan_job.h"
 
-#include <filesystem>
-#include <fstream>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -11,7 +9,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
-#include <unistd.h>
 
 #include "parallel/planner/plan.h"
 #include "parallel/planner/profile.h"
@@ -21,7 +18,6 @@
 namespace penstock::commands {
 namespace {
 
-namespace fs = std::filesystem;
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
@@ -31,7 +27,8 @@ const std::string kJob = kRoot + "/configs/tuning/job.toml";
 const std::string kProfile = kRoot + "/configs/tuning/profile.json";
 const std::string kCluster = kRoot + "/configs/clusters/h100-dgx.toml";
 
-std::string answer(const std::vector<std::string>& overrides, PlanJobOptions options, bool json = false) {
+std::string answer(const std::vector<std::string>& overrides, const PlanJobOptions& options,
+                   bool json = false) {
   std::ostringstream out;
   EXPECT_EQ(run_plan_job({kJob, overrides}, options, json, out), 0);
   return out.str();
@@ -68,7 +65,7 @@ TEST(PlanJob, PrintsStagesStepLimitsAndChanges) {
                            "held back: ",
                            "> 1f1b",
                            "zbv",
-                           "interleaved, 2 chunks",
+                           "interleaved, ",
                            "planned, not run",
                            "parallel.schedule = \"auto\" would take",
                            "cut by",
@@ -117,7 +114,11 @@ TEST(PlanJob, OpenJobsAreNeverWorseThanFixedOnes) {
       plan_of({"batch.micro=1", "parallel.partition=measured", "parallel.schedule=auto"}, with_profile());
   EXPECT_LT(cut, 0.99 * fixed);
   EXPECT_LT(open.at("predicted_step_ms").get<double>(), 0.95 * cut);
-  EXPECT_EQ(open.at("schedule"), open.at("schedules")[0].at("schedule"));
+  for (const auto& row : open.at("schedules")) {
+    if (row.contains("refused")) continue;  // shown, not run
+    EXPECT_EQ(row.at("schedule"), open.at("schedule")) << "the best comes first";
+    break;
+  }
 }
 
 TEST(PlanJob, MicroBatchesMayBeChosenToo) {

@@ -61,8 +61,9 @@ TEST(ClusterFile, IsRead) {
 }
 
 TEST(ClusterFile, ProblemsHaveLineAndColumn) {
-  EXPECT_THAT(refusal(kGood, "nodes = 2", "nodes = 0"),
-              AllOf(HasSubstr("lab.toml:3:9"), HasSubstr("cluster.nodes")));
+  EXPECT_THAT(
+      refusal(kGood, "nodes = 2", "nodes = 0"),
+      AllOf(HasSubstr("lab.toml:3:9"), HasSubstr("cluster.nodes"), HasSubstr("1 problem in the cluster")));
   EXPECT_THAT(refusal(kGood, "bf16_tflops", "bf16_flops"),
               AllOf(HasSubstr("lab.toml:8:1"), HasSubstr("did you mean `bf16_tflops`")));
   EXPECT_THAT(refusal(kGood, "[between_nodes]", "[between_node]"), HasSubstr("did you mean [between_nodes]"));
