@@ -22,8 +22,10 @@ using planner::StagePlan;
 
 constexpr size_t reason_width = 78;
 
+// Seven or eight characters.
 std::string ms(double seconds) {
-  return fmt::format("{:.3f}", 1e3 * seconds);
+  const double ms = 1e3 * seconds;
+  return fmt::format("{:.{}f}", ms, ms < 1e3 ? 3 : ms < 1e5 ? 1 : 0);
 }
 
 // Of the rank that has least left, where there are limits, else of the one that holds most.

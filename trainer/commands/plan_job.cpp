@@ -220,11 +220,12 @@ void print(Planning& planning, std::ostream& out) {
   const bool recomputes = job.recompute.mode != RecomputeMode::none || !job.recompute.stages.empty();
   if (recomputes) out << without_saving(plan);
   if (!planning.options().brief) {
-    const std::vector<Candidate> schedules = planning.schedules();
-    out << "\n"
-        << schedule_table(schedules, plan.chosen, request) << advice(planning, schedules) << "\n"
-        << cut_table(plan) << "\n"
-        << sensitivity_table(planning.changes());
+    if (job.parallel.pipeline > 1) {
+      const std::vector<Candidate> schedules = planning.schedules();
+      out << "\n" << schedule_table(schedules, plan.chosen, request) << advice(planning, schedules);
+      out << "\n" << cut_table(plan);
+    }
+    out << "\n" << sensitivity_table(planning.changes());
   }
   if (!planning.options().memory) return;
   const Job decided = planning.decided();

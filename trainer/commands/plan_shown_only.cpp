@@ -1,5 +1,6 @@
 #include "trainer/commands/plan_shown_only.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "parallel/planner/cut.h"
@@ -22,9 +23,12 @@ constexpr int steady_steps = 4;
 planner::Prediction predict(const planner::PlanRequest& request, const planner::UnitSums& sums,
                             const schedule::Schedule& made, planner::Layout& layout) {
   const planner::Workload& workload = request.workloads[0];
-  layout.units =
-      planner::cut_evenly(runtime::unit_seconds(workload.model, planner::Recompute::none), made.blocks());
-  layout.recompute.assign(layout.units.size(), planner::Recompute::none);
+  // The least that the job allows.
+  const auto& allowed = request.recompute.allowed;
+  const auto mode =
+      static_cast<planner::Recompute>(std::find(allowed.begin(), allowed.end(), true) - allowed.begin());
+  layout.units = planner::cut_evenly(runtime::unit_seconds(workload.model, mode), made.blocks());
+  layout.recompute.assign(layout.units.size(), mode);
   schedule::Schedule one_copy = made;  // costs are those of the blocks
   one_copy.copies = 1;
   one_copy.rank_of_stage.resize(layout.units.size());
