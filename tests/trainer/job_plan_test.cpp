@@ -1,26 +1,26 @@
 // What a job leaves open is planned, and what was planned is what runs.
 #include "trainer/job_plan.h"
 
+#include <array>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 
+#include "kernels/transport/inproc/inproc_world.h"
 #include "parallel/runtime/partition.h"
 #include "tests/trainer/small_job.h"
-#include "tests/trainer/tiny_training.h"
 #include "trainer/job/write_job.h"
-#include "trainer/plan_json.h"
 
 namespace penstock {
 namespace {
 
 using planner::CutBy;
 using planner::Recompute;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 Job asked(const std::vector<std::string>& overrides) {
   return testing::small_job("/nowhere", overrides);
@@ -156,30 +156,6 @@ TEST(JobPlan, PlainJobsRunForGenerating) {
   const Job listed =
       plain_job(asked({"parallel.pipeline=2", "parallel.schedule=auto", "parallel.partition=[2,1,1,2]"}));
   EXPECT_EQ(runtime::plan_pipeline(pipeline_request(listed)).units, (std::vector<int>{2, 1, 1, 2}));
-}
-
-// Plans change no bit: a run may go on with another one.
-TEST_F(TrainingTest, AutomaticPlansRunAndResume) {
-  ASSERT_EQ(train(job("plain"), {}), ExitCode::finished);
-  const std::vector<std::string> choices{"parallel.pipeline=2", "parallel.schedule=auto",
-                                         "recompute.mode=auto"};
-  std::vector<std::string> half = choices;
-  half.emplace_back("run.steps=3");
-  ASSERT_EQ(train(job("auto", half), {}), ExitCode::finished);
-  const auto plan = nlohmann::json::parse(std::ifstream(run("auto") / "plan.json")).at("plan");
-  EXPECT_EQ(plan.at("pipeline"), 2);
-  for (const char* name : {"predicted_step_ms", "tokens_per_second", "micro_batch_latency_ms", "bubble_ratio",
-                           "bubble_ratio_rank_span", "idle_ratio", "stage_imbalance", "slowest_stage",
-                           "fill_ms", "drain_ms", "memory_peak_bytes"})
-    EXPECT_TRUE(plan.at(name).is_number()) << name;
-  const Job resolved = read_job(run("auto") / "job.toml", {}, {.ranks = 2, .cuda = false});
-  EXPECT_FALSE(leaves_open(resolved));
-  EXPECT_EQ(resolved.parallel.schedule, plan.at("schedule"));
-  // The rest with a plan of its own.
-  std::vector<std::string> rest = choices;
-  rest.emplace_back("parallel.chunks=1");
-  ASSERT_EQ(train(job("auto", rest), {}), ExitCode::finished);
-  expect_equal(open("plain", 6), open("auto", 6));
 }
 
 }  // namespace

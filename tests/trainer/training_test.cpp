@@ -442,5 +442,29 @@ TEST_F(TrainingTest, ASavedModelIsLoadedForInference) {
   EXPECT_THROW(open_job(job("none")), checkpoint::CheckpointError);
 }
 
+// Plans change no bit: a run may go on with another one.
+TEST_F(TrainingTest, AutomaticPlansRunAndResume) {
+  ASSERT_EQ(train(job("plain"), {}), ExitCode::finished);
+  const std::vector<std::string> choices{"parallel.pipeline=2", "parallel.schedule=auto",
+                                         "recompute.mode=auto"};
+  std::vector<std::string> half = choices;
+  half.emplace_back("run.steps=3");
+  ASSERT_EQ(train(job("auto", half), {}), ExitCode::finished);
+  const auto plan = nlohmann::json::parse(std::ifstream(run("auto") / "plan.json")).at("plan");
+  EXPECT_EQ(plan.at("pipeline"), 2);
+  for (const char* name : {"predicted_step_ms", "tokens_per_second", "micro_batch_latency_ms", "bubble_ratio",
+                           "bubble_ratio_rank_span", "idle_ratio", "stage_imbalance", "slowest_stage",
+                           "fill_ms", "drain_ms", "memory_peak_bytes"})
+    EXPECT_TRUE(plan.at(name).is_number()) << name;
+  const Job resolved = read_job(run("auto") / "job.toml", {}, {.ranks = 2, .cuda = false});
+  EXPECT_FALSE(leaves_open(resolved));
+  EXPECT_EQ(resolved.parallel.schedule, plan.at("schedule"));
+  // The rest with a plan of its own.
+  std::vector<std::string> rest = choices;
+  rest.emplace_back("parallel.chunks=1");
+  ASSERT_EQ(train(job("auto", rest), {}), ExitCode::finished);
+  expect_equal(open("plain", 6), open("auto", 6));
+}
+
 }  // namespace
 }  // namespace penstock
