@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <exception>
 #include <functional>
@@ -43,8 +44,11 @@ struct WarpGroup {
   std::source_location place;
 };
 
+/// No memory is taken or moved by library calls while fibers run: the thread sanitizer watches those, and
+/// would take the machine's own book-keeping for the kernel's.
 struct Warp {
-  std::vector<WarpGroup> groups;
+  std::array<WarpGroup, warp_size> groups;  ///< a lane waits in one at most
+  unsigned group_count = 0;
   Meeting meetings[2];
   unsigned synchronised = 0;
 };
@@ -77,6 +81,7 @@ class Machine {
   void dispatch(Thread& from);
   void make_ready(Thread& thread);
   Thread* take_ready();
+  Thread*& ready_at(unsigned index) { return ready_[(first_ready_ + index) % count_]; }
   void note_finished(Thread& thread);
   void note_fault(const Thread& thread, const std::source_location& place, const std::string& what);
   void note_deadlock();
@@ -98,8 +103,9 @@ class Machine {
   unsigned count_ = 0;                            ///< threads of this launch's blocks
   std::vector<Warp> warps_;
   Thread* running_ = nullptr;
-  std::vector<Thread*> ready_;
-  size_t first_ready_ = 0;
+  std::vector<Thread*> ready_;  ///< a ring with room for all
+  unsigned first_ready_ = 0;
+  unsigned ready_count_ = 0;
   unsigned finished_ = 0;
   unsigned at_barrier_ = 0;
   unsigned votes_ = 0;

@@ -70,7 +70,7 @@ void Machine::prepare(const LaunchRequest& request) {
     thread.fiber = std::make_unique<Fiber>(home_, [this, &thread] { thread_loop(thread); });
   }
   warps_.resize((count_ + warp_size - 1) / warp_size);
-  for (Warp& warp : warps_) warp.groups.clear();
+  for (Warp& warp : warps_) warp.group_count = 0;
   // A size of its own for every launch, so that the address sanitizer sees the end.
   shared_memory_ = std::make_unique<char[]>(request.shared_bytes);
   shared_written_ = std::make_unique<uint64_t[]>(request.shared_bytes);
@@ -109,8 +109,9 @@ void Machine::run_block(uint3 block) {
   finished_ = 0;
   at_barrier_ = 0;
   votes_ = 0;
-  ready_.clear();
+  ready_.resize(count_);
   first_ready_ = 0;
+  ready_count_ = 0;
   for (unsigned i = 0; i < count_; ++i) {
     threads_[i]->here.block = block;
     make_ready(*threads_[i]);
@@ -164,23 +165,19 @@ void Machine::dispatch(Thread& from) {
 
 void Machine::make_ready(Thread& thread) {
   thread.state = ThreadState::ready;
-  ready_.push_back(&thread);
+  ready_at(ready_count_++) = &thread;
 }
 
 Thread* Machine::take_ready() {
-  if (first_ready_ == ready_.size()) return nullptr;
+  if (ready_count_ == 0) return nullptr;
+  --ready_count_;
   if (order_ == Order::ascending) {
-    Thread* const next = ready_[first_ready_++];
-    if (first_ready_ == ready_.size()) {
-      ready_.clear();
-      first_ready_ = 0;
-    }
+    Thread* const next = ready_at(0);
+    first_ready_ = (first_ready_ + 1) % count_;
     return next;
   }
-  if (order_ == Order::shuffled) std::swap(ready_.back(), ready_[random_() % ready_.size()]);
-  Thread* const next = ready_.back();
-  ready_.pop_back();
-  return next;
+  if (order_ == Order::shuffled) std::swap(ready_at(ready_count_), ready_at(random_() % (ready_count_ + 1)));
+  return ready_at(ready_count_);
 }
 
 void Machine::unwind() {
@@ -191,7 +188,7 @@ void Machine::unwind() {
       Fiber::switch_to(home_, *running_->fiber);
     }
   }
-  for (Warp& warp : warps_) warp.groups.clear();
+  for (Warp& warp : warps_) warp.group_count = 0;
   aborting_ = false;
 }
 
@@ -238,8 +235,9 @@ void Machine::note_finished(Thread& thread) {
   thread.state = ThreadState::finished;
   ++finished_;
   if (at_barrier_ > 0) note_deadlock();
-  for (const WarpGroup& group : warps_[thread.number / warp_size].groups) {
-    if ((group.mask & thread.bit()) != 0 && !aborting_) note_deadlock();
+  const Warp& warp = warps_[thread.number / warp_size];
+  for (unsigned i = 0; i < warp.group_count; ++i) {
+    if ((warp.groups[i].mask & thread.bit()) != 0 && !aborting_) note_deadlock();
   }
 }
 
@@ -262,7 +260,9 @@ void Machine::note_deadlock() {
     if (thread->state == ThreadState::ready) return false;
     if (waiting.state == ThreadState::at_barrier) return thread->state != ThreadState::at_barrier;
     if (thread->number / warp_size != waiting.number / warp_size) return false;
-    for (const WarpGroup& group : warps_[waiting.number / warp_size].groups) {
+    const Warp& warp = warps_[waiting.number / warp_size];
+    for (unsigned i = 0; i < warp.group_count; ++i) {
+      const WarpGroup& group = warp.groups[i];
       if ((group.arrived & waiting.bit()) != 0) {
         return (group.mask & ~group.arrived & thread->bit()) != 0;
       }

@@ -14,7 +14,8 @@ WarpGroup& Machine::join_group(Warp& warp, Thread& thread, WarpOperation operati
   }
   // Masks may overlap those of operations that other lanes are still in. Lanes that never meet are found when
   // nothing moves any more.
-  for (WarpGroup& group : warp.groups) {
+  for (unsigned i = 0; i < warp.group_count; ++i) {
+    WarpGroup& group = warp.groups[i];
     if (group.mask == mask && group.operation == operation && group.width == width &&
         same_place(group.place, place)) {
       return group;
@@ -31,8 +32,9 @@ WarpGroup& Machine::join_group(Warp& warp, Thread& thread, WarpOperation operati
       fault(fmt::format("an operation of its warp with a lane missing: lane {} has returned", lane), place);
     }
   }
-  warp.groups.push_back({mask, 0, operation, width, place});
-  return warp.groups.back();
+  WarpGroup& group = warp.groups[warp.group_count++];
+  group = {mask, 0, operation, width, place};
+  return group;
 }
 
 uint64_t Machine::warp_exchange(WarpOperation operation, uint32_t mask, uint64_t value, int argument,
@@ -48,8 +50,7 @@ uint64_t Machine::warp_exchange(WarpOperation operation, uint32_t mask, uint64_t
   if (operation == WarpOperation::sync) meeting.arrive();
   if (group.arrived == group.mask) {
     const WarpGroup whole = group;
-    std::erase_if(warp.groups,
-                  [](const WarpGroup& candidate) { return candidate.arrived == candidate.mask; });
+    group = warp.groups[--warp.group_count];  // its place is the last one's now
     if (operation == WarpOperation::sync) ++warp.synchronised;
     complete(warp, whole, thread.number - thread.lane());
   } else {

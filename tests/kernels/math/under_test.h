@@ -46,15 +46,19 @@ inline bool multiplies_bf16() {
 }
 
 /// In which order the threads of a block, and the blocks, take their turns. The sanitizers see the same in
-/// any.
+/// any, and races do not depend on the place.
 inline constexpr std::array<const char*, 3> orders = {"threads ascending", "threads descending",
                                                       "threads shuffled"};
-#if defined(PENSTOCK_SIMT_ADDRESS) || defined(PENSTOCK_SIMT_THREAD)
+#ifdef PENSTOCK_SIMT_THREAD
 inline constexpr int variants = 1;
+inline constexpr std::array<size_t, 1> shifts = {0};
+#elif defined(PENSTOCK_SIMT_ADDRESS)
+inline constexpr int variants = 1;
+inline constexpr std::array<size_t, 2> shifts = {0, 1};
 #else
 inline constexpr int variants = 3;
-#endif
 inline constexpr std::array<size_t, 2> shifts = {0, 1};
+#endif
 inline constexpr bool every_combination = false;  ///< of variants and places in memory
 
 inline DeviceOptions choose_variant(int variant) {
