@@ -24,6 +24,7 @@ PlanRequest request_for(const char* name, int ranks, int micro_batches) {
 
 std::vector<std::string> changes(const std::vector<Sensitivity>& rows) {
   std::vector<std::string> names;
+  names.reserve(rows.size());
   for (const Sensitivity& row : rows) names.push_back(row.change);
   return names;
 }
