@@ -59,8 +59,8 @@ class Stage {
   void logits(Stream& stream, const SlotIds& slots, int64_t first, int64_t count, Tensor logits);
 
   /// Called after a unit's calls of a phase are enqueued, with the tensor that they hand to the next unit
-  /// (absent at the model's ends, and where a phase hands nothing on). For the diagnosis of a bad step and for
-  /// measurements; empty: nobody.
+  /// (absent at the model's ends, and where a phase hands nothing on). For the diagnosis of a bad step and
+  /// for measurements; empty: nobody.
   using Observer = std::function<void(int unit, Phase phase, Tensor handed)>;
   void observe(Observer observer) { observer_ = std::move(observer); }
 
