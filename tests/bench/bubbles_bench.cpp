@@ -149,6 +149,7 @@ int main() {
   using namespace penstock;
   try {
     const std::unique_ptr<transport::World> world = bench::launched();
+    const auto abort = world ? std::make_unique<transport::AbortOnUnwind>(*world) : nullptr;
     const int count = bench::products(world.get());
     bench::run_steps(count, world.get());
     if (!world) bench::run_overlap(count);

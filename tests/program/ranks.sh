@@ -42,6 +42,9 @@ timeout 60 "$penstock" replay job.toml --set parallel.pipeline=2 --steps 3 --dis
 [ "$(wc -l <replay.log)" = 6 ] || { cat replay.log; fail "a replay without its lines"; }
 timeout 60 "${mpi[@]}" 2 "$penstock" replay --pipeline 2 --micro-batches 4 --costs 2,2,2 --steps 3 --sleep >asleep.log
 [ "$(wc -l <asleep.log)" = 6 ] || { cat asleep.log; fail "a replay asleep without its lines"; }
+# 4 micro-batches of 6 ms and the other rank's first: what the ranks sent each other of their times makes sense.
+awk '$1 ~ /^[0-9]+$/ && ($2 < 30 || $3 < 5 || $3 > 95) { bad = 1 } END { exit bad }' asleep.log ||
+  { cat asleep.log; fail "times of a replay asleep that cannot be"; }
 
 refused "mpirun -n 4" wrong "${mpi[@]}" 3 -- --set parallel.pipeline=2
 [ "$(grep -c 'penstock: error' refused.log)" = 1 ] || { cat refused.log; fail "not one error"; }

@@ -45,7 +45,7 @@ std::string pack(const ReplayEngine& engine, double zero) {
   const runtime::StepTimes& at = engine.times();
   std::vector<double> values{at.begin, at.evaluated, at.checkpointed, at.loaded, at.end};
   for (const Stamp& stamp : engine.stamps())
-    values.insert(values.end(), {stamp.enqueued, stamp.start, stamp.middle, stamp.end});
+    values.insert(values.end(), {stamp.enqueued, stamp.start, stamp.end, stamp.middle});
   for (double& value : values) {
     if (value != 0) value -= zero;  // 0: nobody looked
   }
