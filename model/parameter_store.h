@@ -19,8 +19,8 @@ namespace penstock::model {
 class Accumulator {
  public:
   Accumulator() = default;
-  Accumulator(Tensor first, Tensor second, const size_t* selected)
-      : sets_{std::move(first), std::move(second)}, selected_(selected) {}
+  Accumulator(const Tensor& first, const Tensor& second, const size_t* selected)
+      : sets_{first, second}, selected_(selected) {}
   explicit operator bool() const { return static_cast<bool>(sets_[0]); }
   // NOLINTNEXTLINE(google-explicit-constructor): it stands where a kernel takes a tensor
   operator const Tensor&() const { return sets_[selected_ == nullptr ? 0 : *selected_]; }

@@ -54,6 +54,8 @@ struct Case {
   int slack = 0;
   double link_seconds = 0;  ///< that each message occupies its link
   double sleep = 0;         ///< seconds of an action asleep; 0: products
+  int chunks = 0;           ///< 0: the schedule's own
+  double last = 1;          ///< the last stage's work, times the others'
 };
 
 struct Result {
@@ -67,10 +69,14 @@ Result run(const Case& each, int count, transport::World* world) {
   options.ranks = each.ranks;
   options.micro_batches = each.micro_batches;
   options.warmup_slack = each.slack;
+  options.chunks = each.chunks;
   const schedule::Schedule schedule = schedule::generate(each.schedule, options);
   const double action = each.sleep > 0 ? each.sleep : action_seconds;
   schedule::Costs costs = schedule::uniform_costs(each.ranks, 1, {action, action, action}, 0);
   costs.blocks.assign(static_cast<size_t>(schedule.blocks()), costs.blocks.front());
+  for (double* part : {&costs.blocks.back().forward, &costs.blocks.back().backward_input,
+                       &costs.blocks.back().backward_weight})
+    *part *= each.last;
   costs.links = {{0, each.link_seconds}};
   schedule::LoweringOptions lowering;
   lowering.reduce_gradients = false;
@@ -85,8 +91,9 @@ Result run(const Case& each, int count, transport::World* world) {
     replay.make_stage = [&](Device& device, int stage, const auto& windows) {
       const auto cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
       const int rank = schedule.rank_of_stage[static_cast<size_t>(stage)];
+      const int work = schedule.is_last(stage) ? static_cast<int>(each.last * count) : count;
       return std::make_unique<ProductStage>(device, times, stage, windows,
-                                            ProductStage::Work{count, count, count}, rank % cores);
+                                            ProductStage::Work{work, work, work}, rank % cores);
     };
   }
   MeasuredSteps measured(program, steps);
@@ -112,15 +119,23 @@ void run_steps(int count, transport::World* world) {
   if (prints) {
     fmt::print("steps of 2 ranks ({}), {} products an action, medians of {} steps\n",
                world == nullptr ? "threads" : "processes", count, steps);
-    fmt::print("{:>8}{:>4}{:>14}{:>14}{:>8}\n", "schedule", "M", "measured ms", "simulated ms", "ratio");
+    fmt::print("{:>12}{:>11}{:>4}{:>14}{:>14}{:>8}\n", "schedule", "last stage", "M", "measured ms",
+               "simulated ms", "ratio");
   }
-  for (const char* schedule : {"gpipe", "1f1b", "zb-h1", "zbv"}) {
-    for (const int micro_batches : {2, 4}) {
-      const Result result = run({schedule, 2, micro_batches}, count, world);
-      if (!prints) continue;
-      fmt::print("{:>8}{:>4}{:>14.2f}{:>14.2f}{:>8.4f}\n", schedule, micro_batches, 1e3 * result.measured,
-                 1e3 * result.simulated, result.measured / result.simulated);
-      static_cast<void>(std::fflush(stdout));  // a lost line shows
+  struct Kind {
+    const char* schedule;
+    int chunks;
+  };
+  for (const Kind kind : {Kind{"gpipe", 0}, {"1f1b", 0}, {"interleaved", 2}, {"zb-h1", 0}, {"zbv", 0}}) {
+    for (const double last : {1.0, 1.5}) {
+      for (const int micro_batches : {2, 4}) {
+        const Result result =
+            run({kind.schedule, 2, micro_batches, 0, 0, 0, kind.chunks, last}, count, world);
+        if (!prints) continue;
+        fmt::print("{:>12}{:>10.1f}x{:>4}{:>14.2f}{:>14.2f}{:>8.4f}\n", kind.schedule, last, micro_batches,
+                   1e3 * result.measured, 1e3 * result.simulated, result.measured / result.simulated);
+        static_cast<void>(std::fflush(stdout));  // a lost line shows
+      }
     }
   }
 }
@@ -132,7 +147,7 @@ void run_overlap(int count) {
              "both ways ms");
   for (const bool asleep : {true, false}) {
     for (const int slack : {0, 1, 2}) {
-      Case each{"1f1b", asleep ? 4 : 2, 8, slack, delay, asleep ? action_seconds : 0};
+      const Case each{"1f1b", asleep ? 4 : 2, 8, slack, delay, asleep ? action_seconds : 0};
       const Result result = run(each, count, nullptr);
       fmt::print("{:>16}{:>7}{:>12.2f}{:>13.2f}{:>10.2f}{:>16.2f}\n", asleep ? "4 ranks asleep" : "2 ranks",
                  slack, 100 * result.bubble, 100 * result.simulated_bubble,
