@@ -18,7 +18,7 @@
 #include "data/file_writer.h"
 #include "data/tokenizer_json.h"
 #include "kernels/transport/inproc/inproc_world.h"
-#include "parallel/planner/cut.h"
+#include "parallel/planner/plan.h"
 #include "tests/trainer/tiny_training.h"
 #include "trainer/backend.h"
 #include "trainer/checkpoint/checkpoint_error.h"
@@ -328,7 +328,7 @@ TEST_F(TrainingTest, MaskedDocumentsCountTheSameOverAnyPipeline) {
 }
 
 TEST_F(TrainingTest, MoreStagesThanUnitsAreRefused) {
-  EXPECT_THROW(train(job("run", {"parallel.pipeline=7"}), {}), planner::PartitionError);
+  EXPECT_THROW(train(job("run", {"parallel.pipeline=7"}), {}), planner::PlanError);
 }
 
 TEST_F(TrainingTest, ARunThatWouldNotFitIsRefusedWithTheNumbers) {
