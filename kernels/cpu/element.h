@@ -4,27 +4,12 @@
 #include <cstdint>
 
 #include "kernels/device/bfloat16.h"
-#include "kernels/device/dtype.h"
-#include "kernels/device/error.h"
+#include "kernels/math/with_element.h"
 
 /// What loops over elements share: the dispatch on the element type, and sums whose order is fixed.
 namespace penstock::cpu {
 
-/// Calls body(float{}) or body(bfloat16{}): the body's type parameter is the element type. UsageError for
-/// other types, which the CPU kernels do not compute on.
-template <class Body>
-void with_element(DType dtype, const Body& body) {
-  switch (dtype) {
-    case DType::fp32:
-      body(float{});
-      return;
-    case DType::bf16:
-      body(bfloat16{});
-      return;
-    default:
-      throw UsageError("CPU kernels compute on fp32 and bf16 only");
-  }
-}
+using math::with_element;
 
 /// to = value, rounded to the element type. Loops store through this: the compiler vectorises an assignment
 /// of bits, not one of a class.

@@ -7,12 +7,10 @@
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/stream.h"
 #include "kernels/device/bfloat16.h"
-#include "kernels/math/check.h"
+#include "kernels/math/embedding_check.h"
 
 namespace penstock::cpu {
 namespace {
-
-using math::ArgumentCheck;
 
 constexpr int64_t forward_tokens = 16;  ///< tokens in one piece of the forward pass
 constexpr int64_t channel_block = 64;   ///< channels in one piece of the backward pass
@@ -55,14 +53,7 @@ class CpuEmbedding final : public math::Embedding {
 
   void forward(Stream& stream, Tensor tokens, Tensor positions, Tensor token_table, Tensor position_table,
                Tensor y) override {
-    const int64_t N = tokens.shape[0];
-    const int64_t C = token_table.shape[1];
-    const ArgumentCheck check("embedding forward");
-    check.tensor("tokens", tokens, {N}, {DType::i32})
-        .tensor("y", y, {N, C}, {DType::fp32, DType::bf16})
-        .tensor("token_table", token_table, {token_table.shape[0], C}, {y.dtype})
-        .optional("position_table", position_table, {position_table.shape[0], C}, {y.dtype});
-    if (position_table) check.tensor("positions", positions, {N}, {DType::i32});
+    const int64_t N = math::check_embedding_forward(tokens, positions, token_table, position_table, y).tokens;
     CpuStream::of(stream).enqueue("embedding forward", [=] {
       parallel_ranges(N, forward_tokens, [&](int64_t begin, int64_t end) {
         const auto rows = y.dtype == DType::bf16 ? forward_rows<bfloat16> : forward_rows<float>;
@@ -73,14 +64,8 @@ class CpuEmbedding final : public math::Embedding {
 
   void backward(Stream& stream, Tensor dy, Tensor tokens, Tensor positions, Tensor dtoken_table,
                 Tensor dposition_table) override {
-    const int64_t N = tokens.shape[0];
-    const int64_t C = dtoken_table.shape[1];
-    const ArgumentCheck check("embedding backward");
-    check.tensor("tokens", tokens, {N}, {DType::i32})
-        .tensor("dy", dy, {N, C}, {DType::fp32, DType::bf16})
-        .tensor("dtoken_table", dtoken_table, {dtoken_table.shape[0], C}, {DType::fp32})
-        .optional("dposition_table", dposition_table, {dposition_table.shape[0], C}, {DType::fp32});
-    if (dposition_table) check.tensor("positions", positions, {N}, {DType::i32});
+    const int64_t C =
+        math::check_embedding_backward(dy, tokens, positions, dtoken_table, dposition_table).channels;
     CpuStream::of(stream).enqueue("embedding backward", [=] {
       // Threads share channels, not tokens: each sum runs over ascending tokens whatever their number.
       parallel_ranges(C, channel_block, [&](int64_t begin, int64_t end) {

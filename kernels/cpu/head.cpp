@@ -4,8 +4,6 @@
 #include <optional>
 #include <vector>
 
-#include <fmt/format.h>
-
 #include "kernels/cpu/cross_entropy.h"
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/onednn.h"
@@ -14,12 +12,11 @@
 #include "kernels/device/arena.h"
 #include "kernels/device/bfloat16.h"
 #include "kernels/device/error.h"
-#include "kernels/math/check.h"
+#include "kernels/math/head_check.h"
 
 namespace penstock::cpu {
 namespace {
 
-using math::ArgumentCheck;
 using math::HeadShape;
 
 /// fp32 logits of one block of tokens take at most about this many bytes.
@@ -104,7 +101,7 @@ class CpuHead final : public math::HeadPlan {
   size_t workspace_bytes() const override { return workspace_bytes_; }
 
   void loss(Stream& stream, Tensor x, Tensor w, Tensor targets, Tensor losses, Tensor workspace) override {
-    check_inputs(ArgumentCheck("head loss"), x, w, targets, losses, workspace);
+    math::check_head_loss(shape_, x, w, targets, losses, workspace, workspace_bytes());
     CpuStream::of(stream).enqueue("head loss", [=, this] {
       each_block([&](int64_t begin, int64_t count, BlockProducts& products) {
         products.logits.run(row(x, begin), w.data, nullptr, workspace.data, scratch(workspace));
@@ -121,11 +118,8 @@ class CpuHead final : public math::HeadPlan {
 
   void loss_and_backward(Stream& stream, Tensor x, Tensor w, Tensor targets, const math::StepScalars* scalars,
                          Tensor losses, Tensor dx, Tensor dw, Tensor workspace) override {
-    const ArgumentCheck check("head loss_and_backward");
-    check_inputs(check, x, w, targets, losses, workspace);
-    check.tensor("dx", dx, {shape_.tokens, shape_.hidden}, {shape_.dtype})
-        .tensor("dw", dw, {shape_.rows, shape_.hidden}, {DType::fp32})
-        .that(scalars != nullptr, "scalars are absent");
+    math::check_head_loss_and_backward(shape_, x, w, targets, scalars, losses, dx, dw, workspace,
+                                       workspace_bytes());
     CpuStream::of(stream).enqueue("head loss_and_backward", [=, this] {
       void* gradient = workspace.as<char>() + (shape_.dtype == DType::bf16 ? gradient_offset_ : 0);
       each_block([&](int64_t begin, int64_t count, BlockProducts& products) {
@@ -147,12 +141,7 @@ class CpuHead final : public math::HeadPlan {
 
   void logits(Stream& stream, Tensor x, Tensor w, Tensor logits, Tensor workspace) override {
     const int64_t tokens = logits.shape[0];
-    ArgumentCheck("head logits")
-        .tensor("x", x, {tokens, shape_.hidden}, {shape_.dtype})
-        .tensor("w", w, {shape_.rows, shape_.hidden}, {shape_.dtype})
-        .tensor("logits", logits, {tokens, shape_.vocab}, {DType::fp32})
-        .that(tokens <= shape_.tokens, "more tokens than the plan was made for")
-        .workspace(workspace, workspace_bytes_);
+    math::check_head_logits(shape_, x, w, logits, workspace, workspace_bytes());
     CpuStream::of(stream).enqueue("head logits", [=, this] {
       int64_t begin = 0;
       for (GenerationProduct& step : generation_) {
@@ -164,15 +153,6 @@ class CpuHead final : public math::HeadPlan {
   }
 
  private:
-  void check_inputs(const ArgumentCheck& check, const Tensor& x, const Tensor& w, const Tensor& targets,
-                    const Tensor& losses, const Tensor& workspace) const {
-    check.tensor("x", x, {shape_.tokens, shape_.hidden}, {shape_.dtype})
-        .tensor("w", w, {shape_.rows, shape_.hidden}, {shape_.dtype})
-        .tensor("targets", targets, {shape_.tokens}, {DType::i32})
-        .tensor("losses", losses, {shape_.tokens}, {DType::fp32})
-        .workspace(workspace, workspace_bytes_);
-  }
-
   static void* row(const Tensor& x, int64_t index) {
     return x.as<char>() + index * x.shape[1] * static_cast<int64_t>(size_of(x.dtype));
   }
@@ -213,12 +193,7 @@ class CpuHeads final : public math::Head {
   explicit CpuHeads(int threads) : threads_(threads) {}
 
   math::Support supports(const HeadShape& shape) const override {
-    if (shape.tokens < 1 || shape.hidden < 1 || shape.vocab < 1 || shape.vocab > shape.rows) {
-      return math::Support::no(
-          fmt::format("a head needs at least 1 token and channel and 1 to {} tokens of vocabulary, "
-                      "not {}, {}, {}",
-                      shape.rows, shape.tokens, shape.hidden, shape.vocab));
-    }
+    if (math::Support sizes = math::supports_head_sizes(shape); !sizes) return sizes;
     return supports_products(shape.dtype);
   }
 

@@ -5,7 +5,7 @@
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/stream.h"
 #include "kernels/device/bfloat16.h"
-#include "kernels/math/check.h"
+#include "kernels/math/optimizer_check.h"
 
 namespace penstock::cpu {
 namespace {
@@ -49,14 +49,7 @@ class CpuOptimizer final : public math::Optimizer {
  public:
   void adamw(Stream& stream, Tensor parameter, Tensor gradient, Tensor moment1, Tensor moment2, Tensor copy,
              math::AdamWConstants constants, const math::StepScalars* scalars) override {
-    const Shape& shape = parameter.shape;
-    math::ArgumentCheck("adamw")
-        .tensor("parameter", parameter, shape, {DType::fp32})
-        .tensor("gradient", gradient, shape, {DType::fp32})
-        .tensor("moment1", moment1, shape, {DType::fp32})
-        .tensor("moment2", moment2, shape, {DType::fp32})
-        .optional("copy", copy, shape, {DType::bf16})
-        .that(scalars != nullptr, "scalars are absent");
+    math::check_adamw(parameter, gradient, moment1, moment2, copy, scalars);
     const AdamWState state{parameter.as<float>(), gradient.as<const float>(), moment1.as<float>(),
                            moment2.as<float>(), copy.as<bfloat16>()};
     const int64_t count = parameter.elements();

@@ -4,17 +4,14 @@
 #include <utility>
 #include <vector>
 
-#include <fmt/format.h>
-
 #include "kernels/cuda/cross_entropy_kernels.h"
 #include "kernels/cuda/with_element.h"
 #include "kernels/device/arena.h"
-#include "kernels/math/check.h"
+#include "kernels/math/head_check.h"
 
 namespace penstock::cuda {
 namespace {
 
-using math::ArgumentCheck;
 using math::HeadShape;
 
 int64_t block_tokens(const HeadShape& shape, int64_t logits_bytes) {
@@ -49,7 +46,7 @@ class CudaHead final : public math::HeadPlan {
   size_t workspace_bytes() const override { return scratch_offset_ + scratch_bytes_; }
 
   void loss(Stream& stream, Tensor x, Tensor w, Tensor targets, Tensor losses, Tensor workspace) override {
-    check_inputs(ArgumentCheck("head loss"), x, w, targets, losses, workspace);
+    math::check_head_loss(shape_, x, w, targets, losses, workspace, workspace_bytes());
     each_block([&](int64_t begin, int64_t count, HeadProducts& products) {
       const Tensor logits(workspace.data, DType::fp32, {count, shape_.rows});
       products.logits(stream, x.rows(begin, count), w, logits, scratch(workspace));
@@ -59,11 +56,8 @@ class CudaHead final : public math::HeadPlan {
 
   void loss_and_backward(Stream& stream, Tensor x, Tensor w, Tensor targets, const math::StepScalars* scalars,
                          Tensor losses, Tensor dx, Tensor dw, Tensor workspace) override {
-    const ArgumentCheck check("head loss_and_backward");
-    check_inputs(check, x, w, targets, losses, workspace);
-    check.tensor("dx", dx, {shape_.tokens, shape_.hidden}, {shape_.dtype})
-        .tensor("dw", dw, {shape_.rows, shape_.hidden}, {DType::fp32})
-        .that(scalars != nullptr, "scalars are absent");
+    math::check_head_loss_and_backward(shape_, x, w, targets, scalars, losses, dx, dw, workspace,
+                                       workspace_bytes());
     each_block([&](int64_t begin, int64_t count, HeadProducts& products) {
       const Tensor logits(workspace.data, DType::fp32, {count, shape_.rows});
       // fp32 gradients take the logits' place.
@@ -81,12 +75,7 @@ class CudaHead final : public math::HeadPlan {
 
   void logits(Stream& stream, Tensor x, Tensor w, Tensor logits, Tensor workspace) override {
     const int64_t tokens = logits.shape[0];
-    ArgumentCheck("head logits")
-        .tensor("x", x, {tokens, shape_.hidden}, {shape_.dtype})
-        .tensor("w", w, {shape_.rows, shape_.hidden}, {shape_.dtype})
-        .tensor("logits", logits, {tokens, shape_.vocab}, {DType::fp32})
-        .that(tokens <= shape_.tokens, "more tokens than the plan was made for")
-        .workspace(workspace, workspace_bytes());
+    math::check_head_logits(shape_, x, w, logits, workspace, workspace_bytes());
     int64_t begin = 0;
     for (size_t i = generation_; i < products_.size(); ++i) {
       const int64_t count = products_[i].tokens;
@@ -102,15 +91,6 @@ class CudaHead final : public math::HeadPlan {
     int64_t tokens;
     std::unique_ptr<HeadProducts> products;
   };
-
-  void check_inputs(const ArgumentCheck& check, const Tensor& x, const Tensor& w, const Tensor& targets,
-                    const Tensor& losses, const Tensor& workspace) const {
-    check.tensor("x", x, {shape_.tokens, shape_.hidden}, {shape_.dtype})
-        .tensor("w", w, {shape_.rows, shape_.hidden}, {shape_.dtype})
-        .tensor("targets", targets, {shape_.tokens}, {DType::i32})
-        .tensor("losses", losses, {shape_.tokens}, {DType::fp32})
-        .workspace(workspace, workspace_bytes());
-  }
 
   CrossEntropy call(const Tensor& logits, const Tensor& targets, const Tensor& losses, int64_t begin) const {
     return {.logits = logits.as<const float>(),
@@ -149,12 +129,7 @@ class CudaHeads final : public math::Head {
       : make_products_(std::move(make_products)), logits_bytes_(logits_bytes) {}
 
   math::Support supports(const HeadShape& shape) const override {
-    if (shape.tokens < 1 || shape.hidden < 1 || shape.vocab < 1 || shape.vocab > shape.rows) {
-      return math::Support::no(
-          fmt::format("a head needs at least 1 token and channel and 1 to {} tokens of vocabulary, "
-                      "not {}, {}, {}",
-                      shape.rows, shape.tokens, shape.hidden, shape.vocab));
-    }
+    if (math::Support sizes = math::supports_head_sizes(shape); !sizes) return sizes;
     return supports_element(shape.dtype);
   }
 

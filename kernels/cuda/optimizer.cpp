@@ -1,7 +1,7 @@
 #include "kernels/cuda/optimizer.h"
 
 #include "kernels/cuda/optimizer_kernels.h"
-#include "kernels/math/check.h"
+#include "kernels/math/optimizer_check.h"
 
 namespace penstock::cuda {
 namespace {
@@ -10,14 +10,7 @@ class CudaOptimizer final : public math::Optimizer {
  public:
   void adamw(Stream& stream, Tensor parameter, Tensor gradient, Tensor moment1, Tensor moment2, Tensor copy,
              math::AdamWConstants constants, const math::StepScalars* scalars) override {
-    const Shape& shape = parameter.shape;
-    math::ArgumentCheck("adamw")
-        .tensor("parameter", parameter, shape, {DType::fp32})
-        .tensor("gradient", gradient, shape, {DType::fp32})
-        .tensor("moment1", moment1, shape, {DType::fp32})
-        .tensor("moment2", moment2, shape, {DType::fp32})
-        .optional("copy", copy, shape, {DType::bf16})
-        .that(scalars != nullptr, "scalars are absent");
+    math::check_adamw(parameter, gradient, moment1, moment2, copy, scalars);
     const AdamWTensor tensor{.parameter = parameter.as<float>(),
                              .gradient = gradient.as<const float>(),
                              .moment1 = moment1.as<float>(),
