@@ -1,53 +1,9 @@
 // After the first step a step allocates nothing on the device, nothing on the enqueuing thread, and leaves
-// nothing behind on the stream's threads (oneDNN allocates inside a product and frees it there): this
-// binary's operator new counts.
-#include <atomic>
-#include <cstddef>
-#include <cstdlib>
-#include <new>
-#include <vector>
-
+// nothing behind on the stream's threads (oneDNN allocates inside a product and frees it there).
 #include <gtest/gtest.h>
 
+#include "tests/allocation_count/allocation_count.h"
 #include "tests/model/pipeline.h"
-
-namespace {
-
-std::atomic<int64_t> live{0};          // allocated and not freed, of all threads
-thread_local int64_t allocations = 0;  // of this thread
-
-void* counted(std::size_t bytes) {
-  ++live;
-  ++allocations;
-  if (void* memory = std::malloc(bytes)) return memory;
-  throw std::bad_alloc();
-}
-
-void freed(void* memory) noexcept {
-  if (memory != nullptr) --live;
-  std::free(memory);
-}
-
-}  // namespace
-
-void* operator new(std::size_t bytes) {
-  return counted(bytes);
-}
-void* operator new[](std::size_t bytes) {
-  return counted(bytes);
-}
-void operator delete(void* memory) noexcept {
-  freed(memory);
-}
-void operator delete[](void* memory) noexcept {
-  freed(memory);
-}
-void operator delete(void* memory, std::size_t) noexcept {
-  freed(memory);
-}
-void operator delete[](void* memory, std::size_t) noexcept {
-  freed(memory);
-}
 
 namespace penstock::testing {
 namespace {
@@ -75,11 +31,11 @@ TEST(Step, AllocatesNothingAfterTheFirst) {
     };
     const double first = step(0);
     const size_t device_bytes = pipeline.device().arena(ArenaTag::workspace).used();
-    const int64_t live_before = live;
-    const int64_t allocations_before = allocations;
+    const int64_t live_before = live_allocations();
+    const int64_t allocations_before = allocations_of_this_thread();
     const double second = step(1);
-    EXPECT_EQ(allocations, allocations_before) << "on the thread that enqueues";
-    EXPECT_EQ(live, live_before) << "left behind";
+    EXPECT_EQ(allocations_of_this_thread(), allocations_before) << "on the thread that enqueues";
+    EXPECT_EQ(live_allocations(), live_before) << "left behind";
     EXPECT_EQ(pipeline.device().arena(ArenaTag::workspace).used(), device_bytes);
     EXPECT_NE(first, second);
   }

@@ -1,48 +1,16 @@
-// Counts every operator new of this binary, on all threads: queueing work must not allocate.
+// Queueing work must not allocate, on any thread.
 #include <atomic>
-#include <cstdlib>
-#include <new>
 
+#include "tests/allocation_count/allocation_count.h"
 #include "tests/kernels/device/device_fixture.h"
-
-namespace {
-std::atomic<uint64_t> allocations{0};
-
-void* counted(size_t bytes, size_t alignment) {
-  allocations.fetch_add(1, std::memory_order_relaxed);
-  const size_t rounded = (bytes + alignment - 1) / alignment * alignment;
-  void* memory = std::aligned_alloc(alignment, rounded == 0 ? alignment : rounded);
-  if (memory == nullptr) throw std::bad_alloc();
-  return memory;
-}
-}  // namespace
-
-void* operator new(size_t bytes) {
-  return counted(bytes, __STDCPP_DEFAULT_NEW_ALIGNMENT__);
-}
-void* operator new(size_t bytes, std::align_val_t alignment) {
-  return counted(bytes, static_cast<size_t>(alignment));
-}
-void operator delete(void* memory) noexcept {
-  std::free(memory);
-}
-void operator delete(void* memory, size_t) noexcept {
-  std::free(memory);
-}
-void operator delete(void* memory, std::align_val_t) noexcept {
-  std::free(memory);
-}
-void operator delete(void* memory, size_t, std::align_val_t) noexcept {
-  std::free(memory);
-}
 
 namespace penstock::cpu {
 namespace {
 
 TEST(Allocation, TheCounterCounts) {
-  const uint64_t before = allocations.load();
+  const int64_t before = allocations();
   const auto one = std::make_unique<int>(1);
-  EXPECT_GT(allocations.load(), before);
+  EXPECT_GT(allocations(), before);
 }
 
 class AllocationModes : public EveryMode {};
@@ -57,7 +25,7 @@ TEST_P(AllocationModes, QueueingAllocatesNothing) {
   uint64_t count = 0;
   double seconds = 0;
   uint64_t word = 0;
-  const uint64_t before = allocations.load();
+  const int64_t before = allocations();
   for (uint64_t i = 1; i <= 10000; ++i) {
     CpuStream::of(*first).enqueue("count", [&count] { ++count; });
     first->record(*there);
@@ -72,7 +40,7 @@ TEST_P(AllocationModes, QueueingAllocatesNothing) {
   }
   first->synchronize();
   second->synchronize();
-  EXPECT_EQ(allocations.load() - before, 0u);
+  EXPECT_EQ(allocations() - before, 0);
   EXPECT_EQ(count, 20000u);
 }
 
@@ -83,7 +51,7 @@ TEST(Allocation, RunningFarAheadAllocatesNothing) {
   const auto second = device->create_stream("second", StreamUse::compute);
   const auto event = device->create_event("event");
   std::atomic<bool> open{false};
-  const uint64_t before = allocations.load();
+  const int64_t before = allocations();
   CpuStream::of(*first).enqueue("gate", [&open] { open.wait(false); });
   for (uint64_t i = 1; i < CpuStream::queue_capacity; ++i) {
     first->record(*event);
@@ -92,7 +60,7 @@ TEST(Allocation, RunningFarAheadAllocatesNothing) {
   open.store(true);
   open.notify_all();
   second->synchronize();
-  EXPECT_EQ(allocations.load() - before, 0u);
+  EXPECT_EQ(allocations() - before, 0);
 }
 
 }  // namespace

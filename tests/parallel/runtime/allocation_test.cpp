@@ -1,44 +1,8 @@
-// After the first steps a step allocates nothing on the thread that enqueues it, and leaves nothing behind:
-// this binary's operator new counts.
-#include <atomic>
-#include <cstddef>
-#include <cstdlib>
-#include <new>
-
+// After the first steps a step allocates nothing on the thread that enqueues it.
 #include <gtest/gtest.h>
 
+#include "tests/allocation_count/allocation_count.h"
 #include "tests/parallel/runtime/ranks.h"
-
-namespace {
-
-thread_local int64_t allocations = 0;
-
-void* counted(std::size_t bytes) {
-  ++allocations;
-  if (void* memory = std::malloc(bytes)) return memory;
-  throw std::bad_alloc();
-}
-
-}  // namespace
-
-void* operator new(std::size_t bytes) {
-  return counted(bytes);
-}
-void* operator new[](std::size_t bytes) {
-  return counted(bytes);
-}
-void operator delete(void* memory) noexcept {
-  std::free(memory);
-}
-void operator delete[](void* memory) noexcept {
-  std::free(memory);
-}
-void operator delete(void* memory, std::size_t) noexcept {
-  std::free(memory);
-}
-void operator delete[](void* memory, std::size_t) noexcept {
-  std::free(memory);
-}
 
 namespace penstock::testing {
 namespace {
@@ -53,9 +17,10 @@ TEST(Step, AllocatesNothingAfterTheFirst) {
       for (uint64_t step = 0; step < 3; ++step) {
         engine.start_step({step, 1e-2, 1}, bands);
         engine.finish_step();
-        if (step == 0) after_first = allocations;
+        if (step == 0) after_first = allocations_of_this_thread();
       }
-      EXPECT_EQ(allocations, after_first) << job.request.parallel.schedule << ", rank " << world.rank();
+      EXPECT_EQ(allocations_of_this_thread(), after_first)
+          << job.request.parallel.schedule << ", rank " << world.rank();
     });
   }
 }

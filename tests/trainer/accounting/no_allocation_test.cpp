@@ -1,32 +1,14 @@
 // Accounting runs in every step: once it has accounted for a step it allocates nothing.
-#include <atomic>
-#include <cstdlib>
-#include <new>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include "parallel/schedule/catalogue.h"
 #include "parallel/schedule/simulate.h"
+#include "tests/allocation_count/allocation_count.h"
 #include "trainer/accounting/accountant.h"
 #include "trainer/accounting/measured_costs.h"
 #include "trainer/accounting/record.h"
-
-namespace {
-std::atomic<int64_t> allocations{0};
-}  // namespace
-
-void* operator new(size_t size) {
-  ++allocations;
-  if (void* memory = std::malloc(size > 0 ? size : 1)) return memory;
-  throw std::bad_alloc();
-}
-void operator delete(void* memory) noexcept {
-  std::free(memory);
-}
-void operator delete(void* memory, size_t /*size*/) noexcept {
-  std::free(memory);
-}
 
 namespace penstock::accounting {
 namespace {
@@ -56,9 +38,9 @@ TEST(Accounting, AllocatesNothingAfterTheFirstStep) {
     }
     EXPECT_GT(accountant.account(ranks, std::nullopt).seconds(), 0);
     measured.add(ranks);
-    if (step == 0) before = allocations;
+    if (step == 0) before = allocations();
   }
-  EXPECT_EQ(allocations, before);
+  EXPECT_EQ(allocations(), before);
 }
 
 }  // namespace

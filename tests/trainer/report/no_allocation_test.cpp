@@ -1,30 +1,12 @@
 // What runs every step must not allocate once it has run a step.
-#include <atomic>
-#include <cstdlib>
-#include <new>
 
 #include <gtest/gtest.h>
 
+#include "tests/allocation_count/allocation_count.h"
 #include "tests/trainer/report/report_folder.h"
 #include "trainer/report/metrics_writer.h"
 #include "trainer/report/step_console.h"
 #include "trainer/report/tensorboard_writer.h"
-
-namespace {
-std::atomic<int64_t> allocations{0};
-}  // namespace
-
-void* operator new(size_t size) {
-  ++allocations;
-  if (void* memory = std::malloc(size > 0 ? size : 1)) return memory;
-  throw std::bad_alloc();
-}
-void operator delete(void* memory) noexcept {
-  std::free(memory);
-}
-void operator delete(void* memory, size_t /*size*/) noexcept {
-  std::free(memory);
-}
 
 namespace penstock::report {
 namespace {
@@ -57,9 +39,9 @@ TEST(Reports, AllocateNothingAfterTheFirstStep) {
       metrics_file.write(metrics);
       tensorboard_file.write(metrics);
       console.step(metrics);
-      if (step == 10) before = allocations;
+      if (step == 10) before = allocations();
     }
-    EXPECT_EQ(allocations, before);
+    EXPECT_EQ(allocations(), before);
     EXPECT_GT(before, 0);
   }
   std::fclose(stream);
