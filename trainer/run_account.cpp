@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "trainer/accounting/median.h"
+
 namespace penstock {
 
 using accounting::Part;
@@ -24,12 +26,6 @@ PartSeconds mean_over_ranks(std::span<const accounting::StepAccount> accounts) {
     }
   }
   return mean;
-}
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
 }
 
 // The largest differences, those above 1 % of the step: "host +5.1 ms, transfer -2.0 ms".
@@ -111,8 +107,8 @@ void RunAccount::conclude(int64_t step, const MemoryReport& memory, bool in_one_
     seconds.push_back(each.seconds);
     bubbles.push_back(each.figures.bubble_ratio);
   }
-  const double measured = median(std::move(seconds));
-  const double bubble = median(std::move(bubbles));
+  const double measured = accounting::median(std::move(seconds));
+  const double bubble = accounting::median(std::move(bubbles));
   const double predicted = prediction_->account.seconds();
   const PartSeconds parts = mean_parts();
   const PartSeconds expected = mean_over_ranks({&prediction_->account, 1});

@@ -17,6 +17,7 @@
 #include "parallel/schedule/catalogue.h"
 #include "parallel/schedule/simulate.h"
 #include "trainer/accounting/accountant.h"
+#include "trainer/accounting/median.h"
 #include "trainer/accounting/record.h"
 #include "trainer/accounting/record_gathering.h"
 
@@ -29,12 +30,6 @@ double seconds_of(const std::function<void()>& work) {
   const auto start = Clock::now();
   work();
   return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-double median(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2),
-                   values.end());
-  return values[values.size() / 2];
 }
 
 schedule::Costs costs_of(const schedule::Schedule& schedule, double action) {

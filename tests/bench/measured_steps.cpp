@@ -4,6 +4,7 @@
 
 #include "parallel/schedule/measures.h"
 #include "parallel/schedule/wiring.h"
+#include "trainer/accounting/median.h"
 #include "trainer/replay/step_summary.h"
 
 namespace penstock::bench {
@@ -34,13 +35,6 @@ schedule::Wiring wiring_of(const schedule::Program& program) {
 
 }  // namespace
 
-double median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  const auto middle = values.begin() + static_cast<long>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
 void MeasuredSteps::add(std::span<const replay::RankStep> ranks) {
   steps_.emplace_back(ranks.begin(), ranks.end());
   std::vector<accounting::RankTimes> times;
@@ -51,13 +45,13 @@ void MeasuredSteps::add(std::span<const replay::RankStep> ranks) {
 double MeasuredSteps::makespan() const {
   std::vector<double> all;
   for (const auto& step : steps_) all.push_back(measure(program_, replay::timeline_of(step)).makespan);
-  return median(all);
+  return accounting::median(all);
 }
 
 double MeasuredSteps::bubble() const {
   std::vector<double> all;
   for (const auto& step : steps_) all.push_back(measure(program_, replay::timeline_of(step)).bubble_ratio);
-  return median(all);
+  return accounting::median(all);
 }
 
 double MeasuredSteps::both_ways(int rank) const {
@@ -78,7 +72,7 @@ double MeasuredSteps::both_ways(int rank) const {
     }
     all.push_back(both);
   }
-  return median(all);
+  return accounting::median(all);
 }
 
 }  // namespace penstock::bench

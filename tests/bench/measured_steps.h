@@ -30,6 +30,4 @@ class MeasuredSteps {
   std::vector<std::vector<replay::RankStep>> steps_;
 };
 
-double median(std::vector<double> values);
-
 }  // namespace penstock::bench

@@ -16,6 +16,7 @@
 
 #include "kernels/transport/inproc/inproc_world.h"
 #include "parallel/runtime/pipeline_engine.h"
+#include "trainer/accounting/median.h"
 #include "trainer/backend.h"
 #include "trainer/job/read_job.h"
 #include "trainer/step_batches.h"
@@ -123,19 +124,14 @@ void measure_off(int pipeline, int replicas, int steps, AllTimes& times) {
   for (std::thread& run : runs) run.join();
 }
 
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
-
 void print(const std::string& what, const AllTimes& times, const AllTimes& off) {
   for (size_t rank = 0; rank < times.size(); ++rank) {
-    const double compute = median(times[rank].compute);
+    const double compute = accounting::median(times[rank].compute);
     fmt::print(
         "{:<18} rank {}  compute {:>7.1f} ms ({:+5.1f} %)  reduction after it {:>6.1f} ms  step {:>7.1f} "
         "ms\n",
-        what, rank, compute * 1e3, 100 * (compute / median(off[rank].compute) - 1),
-        median(times[rank].reduction) * 1e3, median(times[rank].step) * 1e3);
+        what, rank, compute * 1e3, 100 * (compute / accounting::median(off[rank].compute) - 1),
+        accounting::median(times[rank].reduction) * 1e3, accounting::median(times[rank].step) * 1e3);
   }
 }
 

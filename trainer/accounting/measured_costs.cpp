@@ -4,23 +4,12 @@
 
 #include "kernels/device/error.h"
 #include "parallel/schedule/wiring.h"
+#include "trainer/accounting/median.h"
 
 namespace penstock::accounting {
 
-using schedule::Instruction;
 using schedule::InstructionKind;
 using schedule::Op;
-
-namespace {
-
-double median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
-}  // namespace
 
 MeasuredCosts::MeasuredCosts(const schedule::Program& program, size_t steps)
     : program_(program),
