@@ -168,6 +168,7 @@ const Point& grid_sizes() {
                            2,
                            2,
                            2,
+                           2,
                            2};
   return sizes;
 }
@@ -187,13 +188,14 @@ std::string name_of(const Point& point) {
   std::string schedule = schedule_of(point).name;
   std::replace(schedule.begin(), schedule.end(), '-', '_');
   return fmt::format(
-      "{}{}_v{}_P{}_D{}_{}_{}_{}_{}_{}_{}_{}_{}_{}", schedule, schedule_of(point).slack > 0 ? "_slack" : "",
-      schedule_of(point).chunks, layout_of(point).pipeline, layout_of(point).replicas,
-      pick(Axis::family, {"gpt2", "llama"}), pick(Axis::compute, {"fp32", "bf16"}),
+      "{}{}_v{}_P{}_D{}_{}_{}_{}_{}_{}_{}_{}_{}_{}_{}", schedule,
+      schedule_of(point).slack > 0 ? "_slack" : "", schedule_of(point).chunks, layout_of(point).pipeline,
+      layout_of(point).replicas, pick(Axis::family, {"gpt2", "llama"}), pick(Axis::compute, {"fp32", "bf16"}),
       pick(Axis::recompute, {"keep", "selective", "full", "mixed"}),
       pick(Axis::cut, {"even", "uneven", "single"}), pick(Axis::micro, {"few", "many"}),
       pick(Axis::threads, {"thread", "threads"}), pick(Axis::streams, {"queued", "shuffled"}),
-      pick(Axis::buffering, {"rendezvous", "buffered"}), pick(Axis::order, {"pipelinefirst", "datafirst"}));
+      pick(Axis::buffering, {"rendezvous", "buffered"}), pick(Axis::order, {"pipelinefirst", "datafirst"}),
+      pick(Axis::windows, {"onesum", "sumsof2"}));
 }
 
 Job job_of(const Point& point, int steps) {
@@ -211,6 +213,7 @@ Job job_of(const Point& point, int steps) {
   job.threads = 1 + point[Axis::threads];
   job.mode = point[Axis::streams] == 0 ? StreamMode::queued : StreamMode::shuffled;
   job.transport.buffered = point[Axis::buffering] == 1;
+  job.request.parallel.reduce_every = point[Axis::windows] == 0 ? 0 : 2;
   if (point[Axis::order] == 1) {
     job.request.parallel.order = RankOrder::data_first;
     job.request.parallel.bucket_mib = 64;  // everything in one; make_job's buckets are tiny
@@ -223,6 +226,9 @@ Job reference_of(const Job& job) {
   Job reference = make_job(common.model, 1, "1f1b", 1, static_cast<int>(common.micro_batches),
                            static_cast<int>(job.request.parallel.data));
   reference.request.common.compute = common.compute;
+  // Without replicas the key means nothing, and one reference serves both.
+  if (job.request.parallel.data > 1)
+    reference.request.parallel.reduce_every = job.request.parallel.reduce_every;
   reference.steps = job.steps;
   return reference;
 }
@@ -286,9 +292,10 @@ std::vector<Point> all_points(const std::function<bool(const GridLayout&)>& allo
 const Result& References::of(const Job& job) {
   const Job reference = reference_of(job);
   const auto& common = reference.request.common;
-  const std::string key = fmt::format("{} {} {} {} {} {}", static_cast<int>(common.model.family),
-                                      common.model.layers, name_of(common.compute), common.micro_batches,
-                                      reference.request.parallel.data, reference.steps);
+  const std::string key =
+      fmt::format("{} {} {} {} {} {} {}", static_cast<int>(common.model.family), common.model.layers,
+                  name_of(common.compute), common.micro_batches, reference.request.parallel.data,
+                  reference.request.parallel.reduce_every, reference.steps);
   const auto known = known_.find(key);
   return known != known_.end() ? known->second : known_.emplace(key, compute_(reference)).first->second;
 }

@@ -51,6 +51,7 @@ struct Axis {
     streams,
     buffering,
     order,
+    windows,
     count
   };
 };
@@ -63,7 +64,7 @@ const GridLayout& layout_of(const Point& point);
 std::string name_of(const Point& point);
 /// The job at a place; `steps` steps.
 Job job_of(const Point& point, int steps);
-/// What it must be equal to: one rank, or its replicas without a pipeline.
+/// What it must be equal to: one rank, or its replicas without a pipeline, with the same reduce_every.
 Job reference_of(const Job& job);
 
 /// Points whose layout is allowed, such that any two values of any two axes meet in one of them.
