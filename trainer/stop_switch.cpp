@@ -2,6 +2,8 @@
 
 #include <array>
 #include <cerrno>
+#include <cstring>
+#include <string_view>
 #include <system_error>
 
 #include <fmt/format.h>
@@ -17,12 +19,31 @@ namespace {
 volatile sig_atomic_t stop_signal = 0;
 volatile sig_atomic_t save_signal = 0;
 
+// What handlers print: they may read memory, but not allocate.
+struct Text {
+  std::array<char, 256> bytes{};
+  size_t size = 0;
+  void set(std::string_view text) {
+    size = std::min(text.size(), bytes.size() - 1);
+    std::memcpy(bytes.data(), text.data(), size);
+  }
+  void print() const { [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, bytes.data(), size); }
+};
+Text first_notice;
+Text impatience_notice;
+
 void on_stop(int signal) {
   if (signal == SIGINT && stop_signal == SIGINT) {
     static constexpr char message[] = "\npenstock: second interrupt: leaving at once, nothing saved\n";
     [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, message, sizeof message - 1);
     _exit(static_cast<int>(ExitCode::interrupted));
   }
+  const int saved_errno = errno;
+  if (stop_signal == 0) {
+    first_notice.print();
+    if (signal == SIGTERM || signal == SIGINT) impatience_notice.print();
+  }
+  errno = saved_errno;
   stop_signal = signal;
 }
 
@@ -58,10 +79,13 @@ std::array<Handled, 7> handlers() {
 
 }  // namespace
 
-StopSwitch::StopSwitch(std::filesystem::path control, std::optional<std::chrono::seconds> max_wall_time)
+StopSwitch::StopSwitch(std::filesystem::path control, std::optional<std::chrono::seconds> max_wall_time,
+                       const StopNotice& notice)
     : control_(std::move(control)), max_wall_time_(max_wall_time), start_(std::chrono::steady_clock::now()) {
   stop_signal = 0;
   save_signal = 0;
+  first_notice.set(notice.first);
+  impatience_notice.set(notice.impatience);
   for (const Handled& handled : handlers()) install(handled);
 }
 

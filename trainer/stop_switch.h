@@ -5,6 +5,8 @@
 #include <optional>
 #include <string>
 
+#include "trainer/stop_notice.h"
+
 namespace penstock {
 
 /// What someone outside asked of the run since the last poll.
@@ -25,9 +27,11 @@ struct Request {
 /// Handlers only set flags; the step loop polls between steps and long phases poll signalled().
 class StopSwitch {
  public:
-  /// Installs the handlers (once a process). `control` is polled for files; empty: no files.
+  /// Installs the handlers (once a process). `control` is polled for files; empty: no files. `notice` goes to
+  /// stderr with the first signal that asks to stop; up to 255 bytes of each part.
   /// Throws std::system_error naming the signal if a handler cannot be installed.
-  StopSwitch(std::filesystem::path control, std::optional<std::chrono::seconds> max_wall_time);
+  StopSwitch(std::filesystem::path control, std::optional<std::chrono::seconds> max_wall_time,
+             const StopNotice& notice = {});
   ~StopSwitch();
   StopSwitch(const StopSwitch&) = delete;
   StopSwitch& operator=(const StopSwitch&) = delete;

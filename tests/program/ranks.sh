@@ -37,6 +37,22 @@ train replicas -- --set parallel.data=2 >/dev/null
 train grid "${mpi[@]}" 4 -- --set parallel.pipeline=2 >/dev/null # parallel.data = "auto" becomes 2
 same grid replicas 4
 
+# Stopped through mpirun: USR1 is passed on, TERM is followed by KILL unless mpirun was told to wait.
+stopped() { # SIGNAL RUN: sends it in mid-run; the run must end with a checkpoint that it goes on from.
+  local status=0
+  train "$2" "${mpi[@]}" 2 --mca odls_base_sigkill_timeout 30 -- --set parallel.pipeline=2 --set run.steps=100000 \
+    >stopped.log 2>&1 &
+  for _ in $(seq 300); do [ -s "runs/$2/metrics.jsonl" ] && break; sleep 0.1; done
+  pkill "-$1" -f "^mpirun .*run.name=$2( |$)" || fail "no mpirun to send $1 to"
+  wait $! || status=$?
+  grep -q '"state": "stopped"' "runs/$2/status.json" || { cat stopped.log; fail "$1 to mpirun left no stopped run"; }
+  grep -q 'asked to stop' stopped.log || { cat stopped.log; fail "$1 without a word"; }
+  [ "$1" = TERM ] || [ "$status" = 75 ] || fail "$1 to mpirun exits $status"
+  [ "$1" = USR1 ] || grep -q '30 s after TERM' stopped.log || { cat stopped.log; fail "mpirun's patience is not named"; }
+}
+stopped USR1 user
+stopped TERM term
+
 # A rehearsal of the job in virtual time, in one process, and asleep as two.
 timeout 60 "$penstock" replay job.toml --set parallel.pipeline=2 --steps 3 --disturb 'step 1 evaluation pause 1s' >replay.log
 [ "$(wc -l <replay.log)" = 6 ] || { cat replay.log; fail "a replay without its lines"; }

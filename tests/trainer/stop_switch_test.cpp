@@ -2,6 +2,9 @@
 
 #include <filesystem>
 #include <fstream>
+#include <map>
+#include <string>
+#include <utility>
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -46,6 +49,34 @@ TEST_F(StopSwitchTest, SignalsStopOrSave) {
   EXPECT_TRUE(first.save);
   EXPECT_FALSE(first.stop);
   EXPECT_FALSE(stop.poll(seconds(0)).save) << "a save is asked for once";
+}
+
+TEST_F(StopSwitchTest, SaysAtOnceThatItStopsAndWhoWillNotWait) {
+  const StopNotice notice{"stopping\n", "hurry\n"};
+  for (const auto& [signal, expected] : {std::pair(SIGUSR1, "stopping\n"), {SIGTERM, "stopping\nhurry\n"}}) {
+    StopSwitch stop(control, std::nullopt, notice);
+    testing::internal::CaptureStderr();
+    ASSERT_EQ(raise(signal), 0);
+    ASSERT_EQ(raise(signal), 0);
+    EXPECT_EQ(testing::internal::GetCapturedStderr(), expected) << "once";
+  }
+}
+
+TEST(StopNoticeTest, OnlyMpirunIsImpatient) {
+  std::map<std::string, std::string> variables;
+  const auto impatience = [&] {
+    return stop_notice([&](const char* name) {
+             const auto found = variables.find(name);
+             return found == variables.end() ? nullptr : found->second.c_str();
+           })
+        .impatience;
+  };
+  EXPECT_EQ(impatience(), "");
+  variables["OMPI_COMM_WORLD_SIZE"] = "2";
+  EXPECT_NE(impatience().find(" 1 s after"), std::string::npos);
+  EXPECT_LT(impatience().size(), 256U) << "a handler's room";
+  variables["OMPI_MCA_odls_base_sigkill_timeout"] = "45";
+  EXPECT_NE(impatience().find(" 45 s after"), std::string::npos);
 }
 
 TEST_F(StopSwitchTest, BrokenPipesAndFileSizeLimitsDoNotKill) {

@@ -1,5 +1,6 @@
 #include "trainer/commands/train.h"
 
+#include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -9,6 +10,7 @@
 #include "trainer/commands/run_command.h"
 #include "trainer/commands/run_ranks.h"
 #include "trainer/run_folder.h"
+#include "trainer/stop_notice.h"
 #include "trainer/stop_switch.h"
 #include "trainer/training.h"
 
@@ -25,7 +27,8 @@ int train_rank(const Job& job, const TrainOptions& options, transport::World& wo
     stop.emplace(leads ? paths.control() : std::filesystem::path(),
                  leads && job.run.max_wall_time > 0
                      ? std::optional<std::chrono::seconds>(std::chrono::seconds(job.run.max_wall_time))
-                     : std::nullopt);
+                     : std::nullopt,
+                 leads ? stop_notice([](const char* name) { return std::getenv(name); }) : StopNotice());
   }
   return static_cast<int>(train(job, options, world, stop ? &*stop : nullptr));
 }
@@ -50,6 +53,8 @@ CLI::App* add_train(CLI::App& parent, int& exit_code, std::vector<std::string> c
       "checkpoint,\n"
       "5 NaN or Inf, 6 disk. Signals: USR1, TERM, INT save and stop; USR2 saves; a second INT leaves at "
       "once.\n"
+      "To mpirun send USR1: it kills its ranks a second after TERM or INT (--mca "
+      "odls_base_sigkill_timeout).\n"
       "Examples:\n"
       "  penstock train configs/quickstart.toml\n"
       "  penstock train job.toml --set run.steps=2000 --set 'run.name=\"longer\"'\n"
