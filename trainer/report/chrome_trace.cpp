@@ -54,6 +54,9 @@ void ChromeTrace::arrow(const Track& track, int64_t at, std::string_view name, i
                      {"name", name},
                      {"cat", "message"},
                      {"id", id}};
+  // Perfetto points an arrow from the slice that starts earlier to the other one, and a receive may be posted
+  // before the message is sent: each end has a slice of its own, of a nanosecond.
+  slice(track, at, at + 1, ends ? "arrives" : "leaves", "message", {{"message", name}});
   // Without it an arrow ends in the next slice, not in the one around it.
   if (ends) event["bp"] = "e";
   add(event);

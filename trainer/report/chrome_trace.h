@@ -26,8 +26,10 @@ class ChromeTrace {
   /// Slices of a track are added in the order of their times, and do not overlap. end > begin.
   void slice(const Track& track, int64_t begin, int64_t end, std::string_view name, std::string_view category,
              const nlohmann::ordered_json& details);
-  /// An arrow from the slice of its track that encloses `at` to the one that encloses the end's `at`; the two
-  /// ends have the same name and an id that no other arrow has. Each is added after its slice.
+  /// An arrow from `at` in the slice of its track that encloses it to the end's `at`, each a slice of a
+  /// nanosecond
+  /// ("leaves", "arrives") within the other; the two ends have the same name and an id that no other arrow
+  /// has. Each is added after the slice around it.
   void arrow_begin(const Track& track, int64_t at, std::string_view name, int64_t id);
   void arrow_end(const Track& track, int64_t at, std::string_view name, int64_t id);
   /// Numbers that hold from `at` on, drawn as one stacked graph a process and name.
