@@ -18,6 +18,12 @@ int number_in(const char* text) {
 }
 
 std::string start_command(const LaunchRequest& request, const LaunchSigns& signs, int64_t ranks) {
+  if (request.transport == TransportChoice::tcp) {
+    if (signs.slurm_tasks > 0) return fmt::format("srun -n {} {}", ranks, request.command);
+    if (signs.mpirun_processes == 0)
+      return fmt::format("RANK=r WORLD_SIZE={} MASTER_ADDR=host MASTER_PORT=port {}, for each r from 0 to {}",
+                         ranks, request.command, ranks - 1);
+  }
   return signs.slurm_tasks > 0 ? fmt::format("srun --mpi=pmix -n {} {}", ranks, request.command)
                                : fmt::format("mpirun -n {} {}", ranks, request.command);
 }
@@ -40,11 +46,12 @@ LaunchPlan plan_inproc(const LaunchRequest& request) {
 
 void refuse_singletons(const LaunchRequest& request, const LaunchSigns& signs) {
   if (signs.slurm_step) {
-    throw LaunchError(
-        fmt::format("Slurm started {} tasks, but srun did not connect them: MPI sees a world of 1 process. "
-                    "Start them with: {} "
-                    "(srun --mpi=list shows what this cluster offers)",
-                    signs.slurm_tasks, start_command(request, signs, signs.slurm_tasks)));
+    throw LaunchError(fmt::format(
+        "Slurm started {} tasks, but srun did not connect them: MPI sees a world of 1 process. "
+        "Start them with: {} "
+        "(srun --mpi=list shows what this cluster offers); or set comm.transport = \"tcp\", which "
+        "needs no MPI",
+        signs.slurm_tasks, start_command(request, signs, signs.slurm_tasks)));
   }
   throw LaunchError(
       fmt::format("this Slurm job has {} tasks, but the program was started once, without srun. Start it "
@@ -65,11 +72,11 @@ LaunchSigns read_launch_signs(const std::function<const char*(const char*)>& var
 }
 
 bool needs_mpi(const LaunchRequest& request, const LaunchSigns& signs, bool mpi_built_in) {
-  if (request.transport == TransportChoice::nccl || request.transport == TransportChoice::tcp) {
+  if (request.transport == TransportChoice::nccl) {
     throw LaunchError(
-        fmt::format("comm.transport = \"{}\" is not built in; use \"auto\", \"inproc\" or \"mpi\"",
-                    request.transport == TransportChoice::nccl ? "nccl" : "tcp"));
+        "comm.transport = \"nccl\" is not built in; use \"auto\", \"inproc\", \"mpi\" or \"tcp\"");
   }
+  if (request.transport == TransportChoice::tcp) return false;
   const bool asked = request.transport == TransportChoice::mpi;
   const bool launched = signs.mpirun_processes > 1 || signs.process_manager;
   // srun without a PMI: libraries end the process, with a page about themselves, where they are initialised.
@@ -85,14 +92,14 @@ bool needs_mpi(const LaunchRequest& request, const LaunchSigns& signs, bool mpi_
                   asked ? "comm.transport = \"mpi\"" : "a launcher started this process as one of several"));
 }
 
-LaunchPlan plan_launch(const LaunchRequest& request, const LaunchSigns& signs, int mpi_size) {
+LaunchPlan plan_launch(const LaunchRequest& request, const LaunchSigns& signs, int processes) {
   if (request.transport == TransportChoice::inproc) {
-    if (mpi_size > 1) {
+    if (processes > 1) {
       throw LaunchError(
           fmt::format("comm.transport = \"inproc\" runs all ranks in one process, but {} were started. Start "
                       "one, with: {}; or "
                       "set comm.transport = \"auto\"",
-                      mpi_size, request.command));
+                      processes, request.command));
     }
     if (signs.slurm_step && signs.slurm_tasks > 1) {
       throw LaunchError(
@@ -103,36 +110,38 @@ LaunchPlan plan_launch(const LaunchRequest& request, const LaunchSigns& signs, i
     }
     return plan_inproc(request);
   }
-  if (mpi_size <= 1 && signs.slurm_tasks > 1) refuse_singletons(request, signs);
-  if (mpi_size == 0) return plan_inproc(request);
-  if (mpi_size == 1 && request.transport == TransportChoice::automatic && request.pipeline == 1 &&
+  const bool tcp = request.transport == TransportChoice::tcp;
+  if (!tcp && processes <= 1 && signs.slurm_tasks > 1) refuse_singletons(request, signs);
+  if (processes == 0) return plan_inproc(request);
+  if (processes == 1 && request.transport == TransportChoice::automatic && request.pipeline == 1 &&
       request.data.value_or(1) == 1) {
     return plan_inproc(request);
   }
   const char* const alternative =
-      mpi_size == 1 ? "; or set comm.transport = \"inproc\" to run all ranks in this one process" : "";
+      processes == 1 ? "; or set comm.transport = \"inproc\" to run all ranks in this one process" : "";
 
   if (!request.data.has_value()) {
-    if (request.pipeline >= 1 && mpi_size % request.pipeline == 0) {
-      return {TransportKind::mpi, mpi_size, static_cast<int>(request.pipeline),
-              static_cast<int>(mpi_size / request.pipeline)};
+    if (request.pipeline >= 1 && processes % request.pipeline == 0) {
+      return {tcp ? TransportKind::tcp : TransportKind::mpi, processes, static_cast<int>(request.pipeline),
+              static_cast<int>(processes / request.pipeline)};
     }
-    const int64_t wanted = (mpi_size / checked_ranks(request.pipeline, 1) + 1) * request.pipeline;
+    const int64_t wanted = (processes / checked_ranks(request.pipeline, 1) + 1) * request.pipeline;
     throw LaunchError(
         fmt::format("{} processes were started, which is no multiple of parallel.pipeline = {} "
                     "(parallel.data = \"auto\"). Start "
                     "it with, for instance: {}{}",
-                    mpi_size, request.pipeline, start_command(request, signs, wanted), alternative));
+                    processes, request.pipeline, start_command(request, signs, wanted), alternative));
   }
   const int ranks = checked_ranks(request.pipeline, *request.data);
-  if (ranks != mpi_size) {
+  if (ranks != processes) {
     throw LaunchError(
         fmt::format("the job needs parallel.pipeline · parallel.data = {} · {} = {} processes, and {} {} "
                     "started. Start it with: {}{}",
-                    request.pipeline, *request.data, ranks, mpi_size, mpi_size == 1 ? "was" : "were",
+                    request.pipeline, *request.data, ranks, processes, processes == 1 ? "was" : "were",
                     start_command(request, signs, ranks), alternative));
   }
-  return {TransportKind::mpi, ranks, static_cast<int>(request.pipeline), static_cast<int>(*request.data)};
+  return {tcp ? TransportKind::tcp : TransportKind::mpi, ranks, static_cast<int>(request.pipeline),
+          static_cast<int>(*request.data)};
 }
 
 }  // namespace penstock::transport

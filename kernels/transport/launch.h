@@ -38,7 +38,7 @@ struct LaunchRequest {
   std::string command = "penstock train job.toml";  ///< what the user would put behind mpirun or srun
 };
 
-enum class TransportKind { inproc, mpi };
+enum class TransportKind { inproc, mpi, tcp };
 
 struct LaunchPlan {
   TransportKind transport = TransportKind::inproc;
@@ -52,11 +52,11 @@ struct LaunchPlan {
 /// to be and `mpi_built_in` is false, or for a transport that this build has not.
 bool needs_mpi(const LaunchRequest& request, const LaunchSigns& signs, bool mpi_built_in);
 
-/// Decides transport, P and D. `mpi_size`: of the MPI world, 0 where MPI was not needed. Without a launcher
-/// P·D > 1 runs inproc. LaunchError, with the exact command, where
+/// Decides transport, P and D. `processes`: of the MPI or TCP world, 0 where there is none. Without a
+/// launcher P·D > 1 runs inproc. LaunchError, with the exact command, where
 /// - the world's size is not P·D, or with data = "auto" no multiple of P,
 /// - several tasks were asked of Slurm but MPI sees one (a wrong or absent srun --mpi: N singletons),
 /// - inproc was asked for under a launcher of several processes.
-LaunchPlan plan_launch(const LaunchRequest& request, const LaunchSigns& signs, int mpi_size);
+LaunchPlan plan_launch(const LaunchRequest& request, const LaunchSigns& signs, int processes);
 
 }  // namespace penstock::transport

@@ -38,9 +38,9 @@ train grid "${mpi[@]}" 4 -- --set parallel.pipeline=2 >/dev/null # parallel.data
 same grid replicas 4
 
 # Stopped through mpirun: USR1 is passed on, TERM is followed by KILL unless mpirun was told to wait.
-stopped() { # SIGNAL RUN: sends it in mid-run; the run must end with a checkpoint that it goes on from.
+stopped() { # SIGNAL RUN MPIRUN_OPTIONS…: sends it in mid-run; the run must end with a checkpoint that it goes on from.
   local status=0
-  train "$2" "${mpi[@]}" 2 --mca odls_base_sigkill_timeout 30 -- --set parallel.pipeline=2 --set run.steps=100000 \
+  train "$2" "${mpi[@]}" 2 "${@:3}" -- --set parallel.pipeline=2 --set run.steps=100000 \
     >stopped.log 2>&1 &
   for _ in $(seq 300); do [ -s "runs/$2/metrics.jsonl" ] && break; sleep 0.1; done
   pkill "-$1" -f "^mpirun .*run.name=$2( |$)" || fail "no mpirun to send $1 to"
@@ -48,10 +48,31 @@ stopped() { # SIGNAL RUN: sends it in mid-run; the run must end with a checkpoin
   grep -q '"state": "stopped"' "runs/$2/status.json" || { cat stopped.log; fail "$1 to mpirun left no stopped run"; }
   grep -q 'asked to stop' stopped.log || { cat stopped.log; fail "$1 without a word"; }
   [ "$1" = TERM ] || [ "$status" = 75 ] || fail "$1 to mpirun exits $status"
-  [ "$1" = USR1 ] || grep -q '30 s after TERM' stopped.log || { cat stopped.log; fail "mpirun's patience is not named"; }
+  [ "$1" = USR1 ] || grep -q ' 5 s after TERM' stopped.log || { cat stopped.log; fail "mpirun's patience is not named"; }
 }
 stopped USR1 user
-stopped TERM term
+stopped TERM term --mca odls_base_sigkill_timeout 5
+
+# Without MPI: processes that meet over TCP, started one by one and by mpirun as a mere starter.
+port=$((20000 + $$ % 10000))
+RANK=1 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port train tcp -- \
+  --set parallel.pipeline=2 --set 'comm.transport="tcp"' >/dev/null &
+RANK=0 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port train tcp -- \
+  --set parallel.pipeline=2 --set 'comm.transport="tcp"' >/dev/null
+wait $!
+same tcp one 4
+train tcp_grid "${mpi[@]}" 4 -- --set parallel.pipeline=2 --set 'comm.transport="tcp"' >/dev/null
+same tcp_grid replicas 4
+# A rank that dies ends the others, which say who it was.
+RANK=1 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port train tcp_dies -- \
+  --set parallel.pipeline=2 --set 'comm.transport="tcp"' --set run.steps=100000 >dies.log 2>&1 &
+survivor=$!
+RANK=0 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port "$penstock" train job.toml --set run.name=tcp_dies \
+  --set parallel.pipeline=2 --set 'comm.transport="tcp"' --set run.steps=100000 >/dev/null 2>&1 &
+for _ in $(seq 300); do [ -s runs/tcp_dies/metrics.jsonl ] && break; sleep 0.1; done
+kill -KILL $!
+if wait $survivor; then fail "a survivor of a killed rank ends as if all were well"; fi
+grep -q 'lost world rank 0' dies.log || { cat dies.log; fail "the killed rank is not named"; }
 
 # A rehearsal of the job in virtual time, in one process, and asleep as two.
 timeout 60 "$penstock" replay job.toml --set parallel.pipeline=2 --steps 3 --disturb 'step 1 evaluation pause 1s' >replay.log

@@ -14,6 +14,10 @@ train replicas -- --set parallel.data=2 >/dev/null
 train grid "${srun[@]}" 4 -- --set parallel.pipeline=2 >/dev/null # parallel.data = "auto" becomes 2
 same grid replicas 4
 
+train tcp srun --mpi=none --kill-on-bad-exit=1 -n 2 -- --set run.steps=6 --set parallel.pipeline=2 \
+  --set 'comm.transport="tcp"' >/dev/null
+same tcp one 6
+
 echo "stopped by scancel --signal=USR1"
 train stopped "${srun[@]}" 4 -- --set run.steps=1000000 --set parallel.pipeline=4 >stopped.log 2>&1 &
 run=$!

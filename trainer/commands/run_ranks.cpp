@@ -1,14 +1,18 @@
 #include "trainer/commands/run_ranks.h"
 
 #include <charconv>
+#include <chrono>
 #include <cstdlib>
 #include <memory>
-#include <mutex>
+#include <optional>
 #include <string_view>
+#include <thread>
 
 #include "kernels/transport/inproc/inproc_world.h"
 #include "kernels/transport/launch.h"
 #include "kernels/transport/mpi_world.h"
+#include "kernels/transport/tcp_place.h"
+#include "kernels/transport/tcp_world.h"
 
 namespace penstock::commands {
 
@@ -20,15 +24,32 @@ int run_ranks(const JobArguments& arguments, const std::string& command,
   request.pipeline = asked.parallel.pipeline;
   if (asked.parallel.data > 0) request.data = asked.parallel.data;
   request.command = command;
-  const transport::LaunchSigns signs =
-      transport::read_launch_signs([](const char* name) { return std::getenv(name); });
-  std::unique_ptr<transport::World> mpi;
-  if (transport::needs_mpi(request, signs, transport::mpi_built_in())) mpi = transport::make_mpi_world();
-  const transport::LaunchPlan plan = transport::plan_launch(request, signs, mpi ? mpi->size() : 0);
+  const auto variable = [](const char* name) { return std::getenv(name); };
+  const transport::LaunchSigns signs = transport::read_launch_signs(variable);
+  std::unique_ptr<transport::World> processes;
+  if (transport::needs_mpi(request, signs, transport::mpi_built_in())) {
+    processes = transport::make_mpi_world();
+  } else if (request.transport == TransportChoice::tcp) {
+    processes = transport::make_tcp_world(
+        transport::read_tcp_place(variable, asked.comm.address, static_cast<int>(asked.comm.port)),
+        {.start = std::chrono::milliseconds(static_cast<int64_t>(1000 * asked.watchdog.start_s))});
+  }
+  const transport::LaunchPlan plan =
+      transport::plan_launch(request, signs, processes ? processes->size() : 0);
   const Job job = arguments.read(plan.ranks);
-  if (plan.transport == transport::TransportKind::mpi) {
-    const transport::AbortOnUnwind abort(*mpi);
-    return body(job, *mpi);
+  if (plan.transport != transport::TransportKind::inproc) {
+    std::optional<transport::AbortOnUnwind> abort(*processes);
+    const bool first = processes->rank() == 0;
+    const bool alone = processes->size() == 1;
+    const int code = body(job, *processes);
+    if (code == 0 || alone) return code;
+    // Launchers end everybody when one process leaves with another code than 0, and some then report the code
+    // of those they ended: rank 0 reports what all agreed on, once the others are gone.
+    abort.reset();
+    processes.reset();
+    if (!first) return 0;
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+    return code;
   }
   int code = 0;
   transport::run_inproc(plan.ranks, {}, [&](transport::World& world) {

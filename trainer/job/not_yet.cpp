@@ -16,7 +16,6 @@ struct NotYet {
 };
 
 constexpr const char* kAsCompute = "messages carry the compute dtype";
-constexpr const char* kMpiOnly = "several processes meet through MPI alone";
 constexpr const char* kCpuOnly = "it runs on CPUs only";
 
 constexpr NotYet kNotYet[] = {
@@ -37,13 +36,8 @@ constexpr NotYet kNotYet[] = {
     {"parallel.device", kCpuOnly, [](const Job& job) { return job.parallel.device == DeviceChoice::cuda; }},
     {"parallel.share_devices", kCpuOnly},
     {"parallel.sharded_optimizer", "every replica holds the whole optimizer"},
-    {"comm.transport", kMpiOnly,
-     [](const Job& job) {
-       return job.comm.transport == TransportChoice::nccl || job.comm.transport == TransportChoice::tcp;
-     }},
-    {"comm.bootstrap", kMpiOnly},
-    {"comm.address", kMpiOnly},
-    {"comm.port", kMpiOnly},
+    {"comm.transport", kCpuOnly, [](const Job& job) { return job.comm.transport == TransportChoice::nccl; }},
+    {"comm.bootstrap", "NCCL's communicators need it, and there are none"},
     {"comm.nccl", kCpuOnly},
     {"numerics.on_nonfinite", "it can stop or skip the step",
      [](const Job& job) { return job.numerics.on_nonfinite == NumericsPolicy::rollback; }},

@@ -66,6 +66,17 @@ TEST(Launch, ARunOfOneNeedsNoMessages) {
   expect_plan(plan_launch(job(1, 1, TransportChoice::mpi), alone, 1), TransportKind::mpi, 1, 1);
 }
 
+TEST(Launch, OverTcpNoMpiIsNeeded) {
+  const LaunchRequest eight = job(4, 2, TransportChoice::tcp);
+  EXPECT_FALSE(needs_mpi(eight, mpirun_8, true));
+  EXPECT_FALSE(needs_mpi(eight, alone, false));
+  expect_plan(plan_launch(eight, alone, 8), TransportKind::tcp, 4, 2);
+  expect_plan(plan_launch(job(2, std::nullopt, TransportChoice::tcp), srun_8, 8), TransportKind::tcp, 2, 4);
+  expect_plan(plan_launch(job(1, 1, TransportChoice::tcp), alone, 1), TransportKind::tcp, 1, 1);
+  expect_refused(eight, alone, 6, "8 processes, and 6 were started", "WORLD_SIZE=8", "each r from 0 to 7");
+  expect_refused(eight, srun_8, 6, "srun -n 8 penstock train job.toml");
+}
+
 TEST(Launch, AWrongWorldSizeIsRefusedWithTheCommand) {
   expect_refused(job(4, 2), mpirun_6, 6, "4 · 2 = 8 processes, and 6 were started",
                  "mpirun -n 8 penstock train job.toml");
@@ -122,8 +133,6 @@ TEST(Launch, WithoutMpiBuiltIn) {
 TEST(Launch, TransportsThatAreNotBuiltInAreRefused) {
   EXPECT_THAT([&] { needs_mpi(job(1, 1, TransportChoice::nccl), alone, true); },
               ThrowsMessage<LaunchError>(HasSubstr("\"nccl\" is not built in")));
-  EXPECT_THAT([&] { needs_mpi(job(1, 1, TransportChoice::tcp), alone, true); },
-              ThrowsMessage<LaunchError>(HasSubstr("\"tcp\" is not built in")));
 }
 
 TEST(Launch, SizesThatMakeNoWorldAreRefused) {
