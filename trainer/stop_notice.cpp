@@ -10,7 +10,8 @@ StopNotice stop_notice(const std::function<const char*(const char*)>& variable) 
   if (variable("OMPI_COMM_WORLD_SIZE") == nullptr) return notice;
   const char* given = variable("OMPI_MCA_odls_base_sigkill_timeout");
   notice.impatience = fmt::format(
-      "penstock: mpirun kills its ranks {} s after TERM or INT, saved or not, and exits with 1; it waits for a save "
+      "penstock: mpirun kills its ranks {} s after TERM or INT, saved or not, and exits with 1; it waits for "
+      "a save "
       "when USR1 is sent to it instead\n",
       given == nullptr ? "1" : given);
   return notice;

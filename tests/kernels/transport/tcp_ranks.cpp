@@ -15,6 +15,7 @@ std::vector<std::string> run_tcp(int ranks, const std::function<void(World&)>& b
   const int port = free_port();
   std::vector<std::string> errors(static_cast<size_t>(ranks));
   std::vector<std::thread> threads;
+  threads.reserve(errors.size());
   for (int rank = 0; rank < ranks; ++rank) {
     threads.emplace_back([&, rank] {
       try {
