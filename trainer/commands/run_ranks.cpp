@@ -1,11 +1,9 @@
 #include "trainer/commands/run_ranks.h"
 
-#include <charconv>
 #include <chrono>
 #include <cstdlib>
 #include <memory>
 #include <optional>
-#include <string_view>
 #include <thread>
 
 #include "kernels/transport/inproc/inproc_world.h"
@@ -58,18 +56,6 @@ int run_ranks(const JobArguments& arguments, const std::string& command,
     if (world.rank() == 0) code = mine;
   });
   return code;
-}
-
-int launched_rank() {
-  for (const char* name : {"PMIX_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID"}) {
-    const char* text = std::getenv(name);
-    if (text == nullptr) continue;
-    const std::string_view digits(text);
-    int rank = 0;
-    std::from_chars(digits.begin(), digits.end(), rank);
-    return rank;
-  }
-  return 0;
 }
 
 }  // namespace penstock::commands
