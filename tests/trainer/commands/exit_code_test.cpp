@@ -3,8 +3,10 @@
 #include <exception>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <stdexcept>
 #include <string>
+#include <typeinfo>
 
 #include <gtest/gtest.h>
 
