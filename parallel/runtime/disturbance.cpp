@@ -107,7 +107,7 @@ class Reader {
       if (arrow == std::string_view::npos) fail("a link (3->4)");
       made.from = index("a link (3->4)", word_.substr(0, arrow));
       made.to = index("a link (3->4)", word_.substr(arrow + 2));
-      if (made.to == made.from) fail("a link between two ranks: a rank sends itself nothing");
+      if (made.to == made.from) fail("a link between two ranks");
       advance();
       made.seconds = seconds(true);
     } else if (word_ == "evaluation" || word_ == "checkpoint") {

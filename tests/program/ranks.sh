@@ -89,7 +89,7 @@ once "a launch that does not fit"
 grep -qF -- "mpirun -n 4 penstock train job.toml --set run.name=wrong --set parallel.pipeline=2" refused.log ||
   { cat refused.log; fail "the command to start is not the one that was given"; }
 # Every rank finds what is wrong with files and arguments; one of them says it.
-refused "nowhere.idx" missing "${mpi[@]}" 2 -- --set parallel.pipeline=2 --set 'data.train=["nowhere"]'
+refused "nowhere.bin" missing "${mpi[@]}" 2 -- --set parallel.pipeline=2 --set 'data.train=["nowhere"]'
 once "a token file that is missing"
 if "${mpi[@]}" 2 "$penstock" train job.toml --nonsense >refused.log 2>&1; then fail "--nonsense was taken"; fi
 once "an option that is not there"

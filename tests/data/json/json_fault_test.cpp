@@ -26,7 +26,7 @@ TEST(JsonFault, HasLineColumnAndReason) {
   const JsonFault fault = fault_of("{\n  \"a\": [1, 2,\n  ]\n}");
   EXPECT_EQ(fault.line, 3U);
   EXPECT_EQ(fault.column, 3U);
-  EXPECT_EQ(fault.byte, 17U);
+  EXPECT_EQ(fault.byte, 18U);
   EXPECT_THAT(fault.what, testing::StartsWith("unexpected ']'"));
 }
 
