@@ -22,9 +22,10 @@ int launched_rank() {
   return 0;
 }
 
-// A launcher ends all ranks as soon as one leaves with an error: the others let rank 0 speak first.
+// A launcher ends all ranks when one leaves with an error: the others let rank 0 speak first, and wait until
+// they are ended. mpirun takes one to two seconds, on a busy machine.
 void print_error(ExitCode code, const std::string& text) {
-  constexpr std::chrono::seconds head_start(1);
+  constexpr std::chrono::seconds head_start(5);
   const int rank = launched_rank();
   if (rank > 0) std::this_thread::sleep_for(head_start);
   if (rank == 0) {
