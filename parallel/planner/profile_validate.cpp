@@ -68,7 +68,7 @@ class Validator {
   // A NaN is in no range.
   void number(double value, double low, double high, const std::string& pointer) const {
     if (value >= low && value <= high) return;
-    require(false, pointer, value, fmt::format("a number from {} to {}", low, high));
+    require(false, pointer, value, fmt::format("a number from {:g} to {:g}", low, high));
   }
   void whole(int64_t value, int64_t low, int64_t high, const std::string& pointer) const {
     if (value >= low && value <= high) return;
@@ -186,7 +186,7 @@ class Validator {
     if (link.bandwidth) {
       require(*link.bandwidth >= least_rate && *link.bandwidth <= most_rate, pointer + "/bandwidth",
               *link.bandwidth,
-              fmt::format("bytes a second from {} to {}, or null for no limit", least_rate, most_rate));
+              fmt::format("bytes a second from {:g} to {:g}, or null for no limit", least_rate, most_rate));
     }
     // 0: not measured.
     number(link.bandwidth_alone, 0, most_rate, pointer + "/bandwidth_alone");

@@ -213,7 +213,7 @@ void print(Planning& planning, std::ostream& out) {
     out << "nothing fits: of all that the job leaves open, this plan misses its memory least, and its "
            "figures "
            "are of a step\nthat cannot be run\n"
-        << misfit << "\n";
+        << misfit << "to fit, " << memory_advice(job) << "\n\n";
   }
   const std::vector<std::string> limits = planner::limits(request, plan);
   if (!planning.options().brief) out << stage_map(plan, request) << "\n";
@@ -281,12 +281,7 @@ void add_plan_job_options(CLI::App& plan, PlanJobOptions& options) {
 int run_plan_job(const JobArguments& arguments, const PlanJobOptions& options, bool json, std::ostream& out) {
   Planning planning(arguments, options);
   json ? print_json(planning, out) : print(planning, out);
-  // After the pieces: they say what to cut.
-  const std::string misfit = misfit_text(planning.plan().chosen.prediction, planning.request().machine);
-  if (planning.elsewhere() && !misfit.empty()) {
-    throw MemoryLimitError(fmt::format("nothing fits:\n{}To fit, {}", misfit, memory_advice(planning.job())));
-  }
-  if (!planning.elsewhere()) {
+  if (!planning.elsewhere()) {  // after the pieces: they say what to cut
     const Job decided = planning.decided();
     const runtime::PipelinePlan pipeline = runtime::plan_pipeline(pipeline_request(decided));
     check_memory_limit(memory_report(decided, planning.backend(), pipeline), planning.job(),

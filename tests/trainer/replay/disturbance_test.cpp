@@ -80,7 +80,7 @@ TEST(Disturbance, ErrorsNameThePlace) {
 
 std::string misfit(const std::string& text, const Program& program) {
   try {
-    require_fitting({read_disturbance(text)}, program);
+    runtime::require_fitting({read_disturbance(text)}, program);
   } catch (const DisturbanceError& error) {
     return error.what();
   }
@@ -89,7 +89,7 @@ std::string misfit(const std::string& text, const Program& program) {
 
 std::string beyond(const std::string& text, uint64_t first, uint64_t steps) {
   try {
-    require_within({read_disturbance(text)}, first, steps);
+    runtime::require_within({read_disturbance(text)}, first, steps);
   } catch (const DisturbanceError& error) {
     return error.what();
   }
