@@ -41,15 +41,25 @@ const char* advice_for(int error) {
   }
 }
 
+std::string call_failed(const std::string& file, const std::string& doing, int error,
+                        std::optional<uint64_t> offset) {
+  std::string text = fmt::format("{}: cannot {}", file, doing);
+  if (offset) text += fmt::format(" at byte {}", *offset);
+  return text + ": " + std::generic_category().message(error) + advice_for(error);
+}
+
 }  // namespace
 
 DataError::DataError(const Fault& fault) : std::runtime_error(sentence(fault)) {}
 
 DataError system_error(const std::string& file, const std::string& doing, int error,
                        std::optional<uint64_t> offset) {
-  std::string text = fmt::format("{}: cannot {}", file, doing);
-  if (offset) text += fmt::format(" at byte {}", *offset);
-  return DataError(text + ": " + std::generic_category().message(error) + advice_for(error));
+  return DataError(call_failed(file, doing, error, offset));
+}
+
+WriteError write_error(const std::string& file, const std::string& doing, int error,
+                       std::optional<uint64_t> offset) {
+  return WriteError(call_failed(file, doing, error, offset));
 }
 
 }  // namespace penstock::data

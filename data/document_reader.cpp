@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "data/data_error.h"
+#include "data/json/json_fault.h"
 #include "data/tokenizer.h"
 #include "data/utf8.h"
 
@@ -186,8 +187,9 @@ DocumentPiece DocumentReader::parse_json(std::string_view line, uint64_t begin) 
     if (text == object.end()) fail("an object without \"text\"");
     if (!text->is_string()) fail(std::string("a \"text\" that is ") + text->type_name());
     decoded_ = std::move(text->get_ref<std::string&>());
-  } catch (const nlohmann::json::parse_error& error) {
-    fail(std::string("no JSON (") + error.what() + ")");
+  } catch (const nlohmann::json::exception& error) {
+    const JsonFault fault = json_fault(line, error);
+    fail(fmt::format("no JSON (column {}: {})", fault.column, fault.what));
   }
   return {decoded_, true, begin};
 }

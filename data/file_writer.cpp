@@ -49,11 +49,11 @@ FileWriter::FileWriter(std::string path) : path_(std::move(path)), partial_(path
   make_file_size_limit_an_error();
   struct stat status = {};
   if (::stat(path_.c_str(), &status) == 0 && !S_ISREG(status.st_mode)) {
-    throw DataError(Fault{path_,
-                          {},
-                          S_ISDIR(status.st_mode) ? "a folder" : "a pipe or device",
-                          "a file or nothing under this name",
-                          "choose another name"});
+    throw WriteError(Fault{path_,
+                           {},
+                           S_ISDIR(status.st_mode) ? "a folder" : "a pipe or device",
+                           "a file or nothing under this name",
+                           "choose another name"});
   }
   open_locked();
   buffer_.reserve(buffer_bytes);
@@ -64,14 +64,14 @@ void FileWriter::open_locked() {
     do {
       fd_ = ::open(partial_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
     } while (fd_ < 0 && errno == EINTR);
-    if (fd_ < 0) throw system_error(partial_, "create it", errno);
+    if (fd_ < 0) throw write_error(partial_, "create it", errno);
     if (::flock(fd_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
       ::close(std::exchange(fd_, -1));
-      throw DataError(Fault{partial_,
-                            {},
-                            "a lock of another process that is writing it",
-                            "one writer",
-                            "wait for that process or stop it"});
+      throw WriteError(Fault{partial_,
+                             {},
+                             "a lock of another process that is writing it",
+                             "one writer",
+                             "wait for that process or stop it"});
     }
     // Its previous owner may have renamed it between our open and our lock: then it is the finished file now.
     struct stat mine = {};
@@ -85,7 +85,7 @@ void FileWriter::open_locked() {
   if (::ftruncate(fd_, 0) != 0) {
     const int error = errno;
     discard();
-    throw system_error(partial_, "empty it", error);
+    throw write_error(partial_, "empty it", error);
   }
 }
 
@@ -120,7 +120,7 @@ void FileWriter::write_fully(const std::byte* bytes, size_t size) {
     const ssize_t written = ::write(fd_, bytes, std::min(size, call_bytes));
     if (written < 0) {
       if (errno == EINTR) continue;
-      throw system_error(partial_, "write", errno, flushed_);
+      throw write_error(partial_, "write", errno, flushed_);
     }
     flushed_ += static_cast<uint64_t>(written);
     bytes += written;
@@ -130,16 +130,16 @@ void FileWriter::write_fully(const std::byte* bytes, size_t size) {
 
 void FileWriter::sync() {
   flush();
-  if (fsync_retrying(fd_) != 0) throw system_error(partial_, "bring it to disk (fsync)", errno, flushed_);
+  if (fsync_retrying(fd_) != 0) throw write_error(partial_, "bring it to disk (fsync)", errno, flushed_);
 }
 
 void FileWriter::commit() {
   sync();
   if (::rename(partial_.c_str(), path_.c_str()) != 0) {
-    throw system_error(partial_, "rename it to " + path_, errno);
+    throw write_error(partial_, "rename it to " + path_, errno);
   }
   const int closed = ::close(std::exchange(fd_, -1));  // only now: the lock must cover the rename
-  if (closed != 0 && errno != EINTR) throw system_error(path_, "close it", errno);
+  if (closed != 0 && errno != EINTR) throw write_error(path_, "close it", errno);
   sync_folder(folder_of(path_));
 }
 
@@ -151,19 +151,19 @@ void write_file(const std::string& path, std::string_view text) {
 
 void sync_folder(const std::string& folder) {
   const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) throw system_error(folder, "open the folder", errno);
+  if (fd < 0) throw write_error(folder, "open the folder", errno);
   const int result = fsync_retrying(fd);
   const int error = errno;
   ::close(fd);
   // Some file systems (FUSE, some network ones) cannot sync a folder and say so; there is nothing better to
   // do.
   if (result != 0 && error != EINVAL && error != ENOTSUP) {
-    throw system_error(folder, "bring the folder to disk (fsync)", error);
+    throw write_error(folder, "bring the folder to disk (fsync)", error);
   }
 }
 
 void rename_durably(const std::string& from, const std::string& to) {
-  if (::rename(from.c_str(), to.c_str()) != 0) throw system_error(from, "rename it to " + to, errno);
+  if (::rename(from.c_str(), to.c_str()) != 0) throw write_error(from, "rename it to " + to, errno);
   sync_folder(folder_of(to));
 }
 

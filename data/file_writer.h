@@ -11,8 +11,8 @@ namespace penstock::data {
 /// Writes a file so that a reader sees the old one or the complete new one, never a part: bytes go to
 /// `<path>.partial`, and commit() flushes, fsyncs, renames it to `path` and fsyncs the folder. Without
 /// commit() the destructor removes the partial file. A partial file that a killed process left behind is
-/// written over; one that another process is writing (it holds a lock) is refused. Errors are DataErrors with
-/// file, offset, errno's text.
+/// written over; one that another process is writing (it holds a lock) is refused. Errors are WriteErrors
+/// with file, offset, errno's text.
 class FileWriter {
  public:
   explicit FileWriter(std::string path);

@@ -11,6 +11,7 @@
 #include "data/byte_alphabet.h"
 #include "data/data_error.h"
 #include "data/file_writer.h"
+#include "data/json/json_fault.h"
 #include "data/mapped_file.h"
 #include "data/utf8.h"
 
@@ -70,10 +71,12 @@ class Reader {
     };
     try {
       return json::parse(text.begin(), text.end(), watch);
-    } catch (const json::parse_error& error) {
-      const size_t byte = error.byte > 0 ? error.byte - 1 : 0;
-      throw DataError(Fault{origin_, byte, std::string("text that is not JSON (") + error.what() + ")",
-                            "a Hugging Face tokenizer.json", correct_file});
+    } catch (const json::exception& error) {
+      const JsonFault fault = json_fault(text, error);
+      throw DataError(Fault{
+          origin_, fault.byte,
+          fmt::format("text that is not JSON (line {}, column {}: {})", fault.line, fault.column, fault.what),
+          "a Hugging Face tokenizer.json", correct_file});
     }
   }
 

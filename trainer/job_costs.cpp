@@ -1,8 +1,6 @@
 #include "trainer/job_costs.h"
 
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 #include <utility>
 
 #include <fmt/format.h>
@@ -70,14 +68,11 @@ Found find_profile(const Job& job, const Device& device) {
   std::error_code error;
   if (!std::filesystem::exists(path, error))
     return {"", "there is no profile yet (`penstock profile` measures one)"};
-  const std::ifstream in(path);
-  std::ostringstream text;
-  text << in.rdbuf();
-  if (!in) throw planner::ProfileError(fmt::format("{}: cannot be read", path));
-  const planner::Profile profile = planner::read_profile(text.str(), path);
+  std::string text = planner::profile_text(path);
+  const planner::Profile profile = planner::read_profile(text, path);
   const std::string differs = misfit(profile, job, device);
   if (!differs.empty()) return {"", fmt::format("{} is of another job:{}", path, differs)};
-  return {text.str(), ""};
+  return {std::move(text), ""};
 }
 
 planner::Edge edge_of(const ClusterLink& link) {

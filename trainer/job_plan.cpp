@@ -5,10 +5,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "kernels/cpu/host_memory.h"
 #include "parallel/runtime/model_footprint.h"
-#include "trainer/memory_report.h"
-#include "trainer/process_memory.h"
+#include "trainer/memory_limit.h"
 
 namespace penstock {
 namespace {
@@ -93,19 +91,6 @@ planner::PlanRequest plan_request(const Job& job, const JobCosts& costs,
   request.listed.assign(job.parallel.partition_units.begin(), job.parallel.partition_units.end());
   request.recompute = recompute_choice(job.recompute);
   return request;
-}
-
-std::optional<int64_t> stated_memory_limit(const Job& job) {
-  if (job.parallel.memory_limit_gib <= 0) return std::nullopt;
-  return std::max<int64_t>(1, static_cast<int64_t>(job.parallel.memory_limit_gib * (1 << 30)));
-}
-
-int64_t device_memory_limit(const Job& job, int64_t ranks_here) {
-  const auto host = static_cast<int64_t>(host_batch_bytes(job));
-  const std::optional<int64_t> stated = stated_memory_limit(job);
-  const int64_t limit = stated ? *stated - static_cast<int64_t>(process_memory().resident)
-                               : static_cast<int64_t>(cpu::available_memory().bytes) / ranks_here;
-  return std::max<int64_t>(1, limit - host);
 }
 
 Job decided_job(Job job, const planner::Plan& plan) {

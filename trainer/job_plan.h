@@ -21,13 +21,6 @@ bool leaves_open(const Job& job);
 /// rank's device; nothing: no limit.
 planner::PlanRequest plan_request(const Job& job, const JobCosts& costs, std::optional<int64_t> memory_limit);
 
-/// parallel.memory_limit_gib in bytes, of a device that is not here; nothing with "auto".
-std::optional<int64_t> stated_memory_limit(const Job& job);
-/// Bytes of a rank's device memory that a plan may use here: parallel.memory_limit_gib less what a process
-/// holds beside its arenas, or with "auto" an equal share of what this machine has left for `ranks_here`
-/// ranks.
-int64_t device_memory_limit(const Job& job, int64_t ranks_here);
-
 /// The job with the plan's choices in place of what it left open.
 Job decided_job(Job job, const planner::Plan& plan);
 

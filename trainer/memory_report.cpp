@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "kernels/cpu/host_memory.h"
 #include "model/call_sites.h"
 #include "model/flops.h"
 #include "model/parameter.h"
@@ -16,10 +15,6 @@ namespace {
 
 double mebibytes(size_t bytes) {
   return static_cast<double>(bytes) / (1 << 20);
-}
-
-double gibibytes(size_t bytes) {
-  return static_cast<double>(bytes) / (1 << 30);
 }
 
 std::string unit_range(const ModelSection& model, int begin, int end) {
@@ -46,8 +41,8 @@ nlohmann::ordered_json to_json(const MemoryReport& report, const RankMemory& ran
   return {{"stages", rank.units},
           {"device_bytes", rank.device.bytes()},
           {"host_batches_bytes", report.host_batches},
-          {"outside_bytes", report.outside},
-          {"total_bytes", rank.device.bytes() + report.host_batches + report.outside},
+          {"outside_bytes", outside_reserve},
+          {"total_bytes", rank.device.bytes() + report.host_batches + outside_reserve},
           {"arenas", arenas}};
 }
 
@@ -82,36 +77,6 @@ MemoryReport memory_report(const Job& job, Backend& backend, const runtime::Pipe
   return report;
 }
 
-void check_memory_limit(const MemoryReport& report, const Job& job, const Device& device,
-                        bool in_one_process) {
-  if (job.parallel.memory_limit_gib <= 0) {
-    if (device.kind() != DeviceKind::cpu) return;
-    // All arenas together: each alone might fit, and the run be refused with the others touched already.
-    size_t wanted = largest_device(report) + report.host_batches;
-    if (in_one_process) {
-      wanted = 0;
-      for (const RankMemory& rank : report.ranks) wanted += rank.device.bytes() + report.host_batches;
-      wanted *= static_cast<size_t>(report.replicas);
-    }
-    const cpu::AvailableMemory available = cpu::available_memory();
-    if (wanted <= available.bytes) return;
-    throw MemoryLimitError(fmt::format(
-        "the run needs {:.3f} GiB ({} bytes), but only {:.3f} GiB ({} bytes) are available "
-        "({}); lower batch.micro, set recompute.mode, or make the model smaller (`penstock "
-        "plan` shows every piece)",
-        gibibytes(wanted), wanted, gibibytes(available.bytes), available.bytes, available.source));
-  }
-  for (size_t rank = 0; rank < report.ranks.size(); ++rank) {
-    const double needed = gibibytes(report.total(rank));
-    if (needed <= job.parallel.memory_limit_gib) continue;
-    throw MemoryLimitError(
-        fmt::format("pipeline rank {} needs {:.3f} GiB ({} bytes), but parallel.memory_limit_gib is "
-                    "{:g}; lower batch.micro, set recompute.mode, or raise the limit (`penstock plan` "
-                    "shows every piece)",
-                    rank, needed, report.total(rank), job.parallel.memory_limit_gib));
-  }
-}
-
 nlohmann::ordered_json to_json(const MemoryReport& report) {
   nlohmann::ordered_json ranks = nlohmann::ordered_json::array();
   for (const RankMemory& rank : report.ranks) ranks.push_back(to_json(report, rank));
@@ -137,9 +102,8 @@ std::string table(const MemoryReport& report) {
     text += fmt::format("\nrank {}: {}\n           bytes  what\n{}", index, fmt::join(rank.units, "; "),
                         rank.device.table());
     text += fmt::format("{:>16} host batches\n", report.host_batches);
-    text += fmt::format(
-        "{:>16} outside the accounts: program, libraries, mapped files (measured in this process)\n",
-        report.outside);
+    text += fmt::format("{:>16} outside the accounts: reserved for program, libraries, mapped files\n",
+                        outside_reserve);
     text += fmt::format("{:>16} in all ({:.1f} MiB)\n", report.total(index), mebibytes(report.total(index)));
   }
   return text;

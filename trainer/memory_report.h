@@ -1,6 +1,7 @@
 #pragma once
 
-#include <stdexcept>
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,12 @@
 #include "trainer/job/job.h"
 
 namespace penstock {
+
+/// Bytes that are counted for what a rank's process holds outside its arenas: program, libraries, page
+/// tables, mapped files. What it really is differs from start to start by tens of MiB, and a limit must not:
+/// this is a fixed reserve, above what was seen (15 to 48 MiB). docs/job-file.md states it
+/// (parallel.memory_limit_gib).
+inline constexpr size_t outside_reserve = size_t{64} << 20;
 
 /// What a pipeline rank holds and takes.
 struct RankMemory {
@@ -27,13 +34,13 @@ struct MemoryReport {
   std::string schedule;
   int64_t micro_batches = 1;   ///< of a replica and step
   size_t host_batches = 0;     ///< token buffers in host memory, a rank
-  size_t outside = 0;          ///< program, libraries, token files: what a process holds before its arenas
+  size_t outside = 0;          ///< measured, for people: what this process holds before its arenas
   int64_t parameters = 0;      ///< without vocabulary padding
   double flops_per_token = 0;  ///< model FLOPs of training one token
   int64_t tokens_per_step = 0;
 
-  /// Device and host bytes of one rank and what its process holds beside them.
-  size_t total(size_t rank) const { return ranks[rank].device.bytes() + host_batches + outside; }
+  /// What a limit counts: device and host bytes of one rank, and the reserve for what lies outside.
+  size_t total(size_t rank) const { return ranks[rank].device.bytes() + host_batches + outside_reserve; }
 };
 
 /// A rank's host memory for tokens, targets, positions and starts of two steps (StepBatches reads one ahead),
@@ -43,17 +50,6 @@ size_t host_batch_bytes(const Job& job);
 /// The job's run on this machine: pure arithmetic but for `outside`, which is what this process holds now.
 /// Call it before arenas are made. UsageError where the backend cannot run the model.
 MemoryReport memory_report(const Job& job, Backend& backend, const runtime::PipelinePlan& plan);
-
-/// The plan breaks parallel.memory_limit_gib, or what the machine has; exit code ExitCode::usage.
-class MemoryLimitError : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
-/// Throws MemoryLimitError with the numbers if a rank would need more than the job allows or, where it leaves
-/// that to the program ("auto"), than this machine has left: for all ranks, if they are `in_one_process`.
-/// Call it before arenas are made.
-void check_memory_limit(const MemoryReport& report, const Job& job, const Device& device,
-                        bool in_one_process);
 
 nlohmann::ordered_json to_json(const MemoryReport& report);
 /// Of each rank every arena and piece to the byte, then what lies outside, then the sum.

@@ -159,6 +159,18 @@ std::string step_table(const Plan& plan, const planner::Machine& machine) {
   return text + "\n";
 }
 
+std::string misfit_text(const Prediction& prediction, const planner::Machine& machine) {
+  std::string text;
+  for (size_t rank = 0; rank < prediction.memory.size(); ++rank) {
+    const int64_t total = prediction.memory[rank].total();
+    const int64_t limit = machine.limit_of(static_cast<int>(rank));
+    if (total <= limit) continue;
+    text += fmt::format("  rank {} needs {} ({} bytes) in its arenas, {} more than the {} that it may use\n",
+                        rank, bytes_text(total), total, bytes_text(total - limit), bytes_text(limit));
+  }
+  return text;
+}
+
 std::string schedule_table(const std::vector<Candidate>& schedules, const Candidate& chosen,
                            const planner::PlanRequest& request) {
   std::string text = head("schedule");

@@ -15,6 +15,8 @@ std::string plan_line(const planner::Plan& plan);
 std::string stage_map(const planner::Plan& plan, const planner::PlanRequest& request);
 /// Step, tokens a second, latency, both bubble ratios, imbalance, idle by cause.
 std::string step_table(const planner::Plan& plan, const planner::Machine& machine);
+/// What each rank that has too little memory misses, a line a rank; empty where the plan fits.
+std::string misfit_text(const planner::Prediction& prediction, const planner::Machine& machine);
 /// Every schedule with the chunks and slack that suit it best, best first; `chosen`, of the plan that is
 /// shown, is marked.
 std::string schedule_table(const std::vector<planner::Candidate>& schedules, const planner::Candidate& chosen,

@@ -2,7 +2,6 @@
 
 #include <cerrno>
 #include <chrono>
-#include <cstring>
 #include <fstream>
 #include <sstream>
 
@@ -11,6 +10,8 @@
 #include <fmt/format.h>
 #include <sys/file.h>
 #include <unistd.h>
+
+#include "data/data_error.h"
 
 namespace penstock {
 namespace {
@@ -25,7 +26,7 @@ void write_holder(int lock, const std::filesystem::path& path) {
                                          host_name(), fmt::gmtime(std::chrono::system_clock::now()));
   if (ftruncate(lock, 0) != 0 ||
       pwrite(lock, holder.data(), holder.size(), 0) != static_cast<ssize_t>(holder.size())) {
-    throw RunFolderError(fmt::format("writing the lock file {}: {}", path.string(), std::strerror(errno)));
+    throw data::write_error(path.string(), "write the lock file", errno);
   }
 }
 
@@ -36,16 +37,14 @@ RunFolder::RunFolder(std::filesystem::path root) : RunPaths(std::move(root)) {
     std::error_code error;
     std::filesystem::create_directories(folder, error);
     if (error || !std::filesystem::is_directory(folder)) {
-      throw RunFolderError(
-          fmt::format("cannot create the folder {}: {}", folder.string(),
-                      error ? error.message() : std::string("a file of that name is there")));
+      throw data::write_error(folder.string(), "create the folder (run.folder and run.name say where)",
+                              error ? error.value() : ENOTDIR);
     }
   }
   const std::filesystem::path path = this->root() / "lock";
   lock_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   if (lock_ < 0) {
-    throw RunFolderError(
-        fmt::format("cannot open the lock file {}: {}", path.string(), std::strerror(errno)));
+    throw data::write_error(path.string(), "create the lock file", errno);
   }
   if (flock(lock_, LOCK_EX | LOCK_NB) != 0) {
     const int reason = errno;
@@ -53,7 +52,7 @@ RunFolder::RunFolder(std::filesystem::path root) : RunPaths(std::move(root)) {
     holder << std::ifstream(path).rdbuf();
     close(lock_);
     if (reason != EWOULDBLOCK) {
-      throw RunFolderError(fmt::format("cannot lock {}: {}", path.string(), std::strerror(reason)));
+      throw data::write_error(path.string(), "lock it", reason);
     }
     std::string who = holder.str();
     while (!who.empty() && who.back() == '\n') who.pop_back();

@@ -7,7 +7,7 @@
 
 namespace penstock {
 
-/// The run folder cannot be used: held by another job, not writable, or not a folder.
+/// The run folder is held by another job.
 class RunFolderError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -39,8 +39,8 @@ class RunPaths {
 /// The hold on a run folder: one job at a time may have it. Rank 0 takes it for all ranks.
 class RunFolder : public RunPaths {
  public:
-  /// Creates what is missing and takes the lock. RunFolderError naming the path and, if another job holds
-  /// the folder, its host, process and start time.
+  /// Creates what is missing and takes the lock. data::WriteError where it cannot be written; RunFolderError
+  /// naming host, process and start time if another job holds it.
   explicit RunFolder(std::filesystem::path root);
   ~RunFolder();
   RunFolder(const RunFolder&) = delete;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 #include <map>
 #include <optional>
@@ -12,6 +14,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "data/data_error.h"
+#include "data/json/json_fault.h"
 #include "model/unit_id.h"
 #include "parallel/planner/refined_costs.h"
 #include "parallel/runtime/model_footprint.h"
@@ -34,18 +38,55 @@ using planner::Timing;
 
 constexpr int64_t kFirstSteps = 3;
 constexpr size_t kMostSteps = 100;
+constexpr double kMostMilliseconds = 1e9;  // a profile's longest time
+constexpr const char* kLineAdvice = "take the line out if it was damaged: the other steps will do";
 
 // What metrics.jsonl calls a rank's parts.
 constexpr std::array<const char*, 5> kParts{"forward_ms", "recompute_ms", "backward_input_ms",
                                             "backward_weight_ms", "optimizer_ms"};
 enum Part : size_t { forward, recompute, backward_input, backward_weight, optimizer };
 
+// A record of the run that is missing or damaged. `place`: "FILE" or "FILE:LINE".
+[[noreturn]] void refuse(const std::string& place, const std::string& found, const std::string& expected,
+                         const std::string& advice) {
+  throw data::DataError(fmt::format("{}: found {}; expected {}; {}", place, found, expected, advice));
+}
+
+std::string shown(const std::string& text) {
+  constexpr size_t most = 60;
+  return text.size() > most ? text.substr(0, most) + "…" : text;
+}
+
+// Replaced where it is no UTF-8: a damaged file may hold anything.
+std::string shown(const json& value) {
+  return shown(value.dump(-1, ' ', true, json::error_handler_t::replace));
+}
+
 std::string read_text(const std::filesystem::path& path) {
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error))
+    refuse(path.string(), "a folder", "a file that the run wrote", "name the run's own folder");
+  errno = 0;
   const std::ifstream in(path);
   std::ostringstream text;
-  text << in.rdbuf();
-  if (!in) throw ProfileError(fmt::format("{}: cannot be read", path.string()));
+  if (in) text << in.rdbuf();
+  if (!in) {
+    refuse(path.string(), fmt::format("nothing that can be read ({})", std::strerror(errno)),
+           "a file that every run writes from its first step on",
+           "name the folder of a run that has made steps, or measure with `penstock profile job.toml`");
+  }
   return text.str();
+}
+
+json read_json(const std::string& text, const std::string& place, const std::string& advice) {
+  try {
+    return json::parse(text);
+  } catch (const json::exception& error) {
+    const data::JsonFault fault = data::json_fault(text, error);
+    refuse(place,
+           fmt::format("text that is no JSON (line {}, column {}: {})", fault.line, fault.column, fault.what),
+           "one JSON object", advice);
+  }
 }
 
 // Units [begin, end) of a stage.
@@ -61,23 +102,27 @@ class Reader {
   // By pipeline rank, from plan.json: "embedding to mlp_1".
   std::vector<std::vector<Stage>> stages() const {
     const std::string place = paths_.plan().string();
-    const json plan = json::parse(read_text(paths_.plan()), nullptr, false);
+    const std::string advice = "start the run again for a moment: it writes its plan anew";
+    const json plan = read_json(read_text(paths_.plan()), place, advice);
     std::map<std::string, int> units;
     for (int unit = 0; unit < model::unit_count(job_.model); ++unit)
       units[name_of(model::unit_at(job_.model, unit))] = unit;
     const auto unit_of = [&](const std::string& name) {
       const auto found = units.find(name);
       if (found == units.end())
-        throw ProfileError(fmt::format("{}: \"{}\" is no unit of the run's model", place, name));
+        refuse(place, fmt::format("\"{}\", which is no unit of the run's model", shown(name)),
+               "units of the job.toml beside it", advice);
       return found->second;
     };
     if (!plan.is_object() || !plan.contains("ranks") || !plan["ranks"].is_array())
-      throw ProfileError(fmt::format("{}: holds no plan: an object with `ranks` was expected", place));
+      refuse(place, fmt::format("{}, which is no plan", shown(plan)), "an object with a list `ranks`",
+             advice);
     std::vector<std::vector<Stage>> ranks;
     for (const json& rank : plan["ranks"]) {
       std::vector<Stage>& made = ranks.emplace_back();
       if (!rank.is_object() || !rank.contains("stages") || !rank["stages"].is_array())
-        throw ProfileError(fmt::format("{}: /ranks/{} names no stages", place, ranks.size() - 1));
+        refuse(place, fmt::format("{} at /ranks/{}", shown(rank), ranks.size() - 1),
+               "an object with a list `stages`", advice);
       for (const json& stage : rank["stages"]) {
         const std::string text = stage.is_string() ? stage.get<std::string>() : stage.dump();
         const size_t to = text.find(" to ");
@@ -92,33 +137,44 @@ class Reader {
   struct Samples {
     std::vector<std::array<std::vector<double>, kParts.size()>> ranks;
     int64_t steps = 0;
+    std::vector<std::string> notes;
   };
   Samples samples(size_t ranks) const {
     const std::string place = paths_.metrics().string();
     std::istringstream text(read_text(paths_.metrics()));
+    Samples all;
     std::vector<std::pair<int64_t, json>> lines;
     int64_t number = 0;
     int64_t attempt = -1;
     for (std::string line; std::getline(text, line);) {
       ++number;
-      const json step = json::parse(line, nullptr, false);
-      if (text.eof() && step.is_discarded()) break;  // the run is writing it
-      if (!step.is_object() || !step.contains("attempt") || !step["attempt"].is_number_integer())
-        throw ProfileError(fmt::format("{}:{}: is no step of a run", place, number));
-      if (step["attempt"].get<int64_t>() != attempt) lines.clear();
-      attempt = step["attempt"].get<int64_t>();
+      const std::string at = fmt::format("{}:{}", place, number);
+      if (text.eof() && json::parse(line, nullptr, false).is_discarded()) {
+        all.notes.push_back(fmt::format(
+            "{}: skipped: the last line is incomplete ({} bytes, no end of line); the run is writing it, or "
+            "was killed while it did",
+            at, line.size()));
+        break;
+      }
+      const json step = read_json(line, at, kLineAdvice);
+      if (!step.is_object()) refuse(at, shown(step), "a step's object", kLineAdvice);
+      const auto stated = step.find("attempt");
+      if (stated == step.end() || !stated->is_number_integer()) {
+        refuse(at, stated == step.end() ? "a step without `attempt`" : "`attempt` = " + shown(*stated),
+               "the number of the run's start, a whole number", kLineAdvice);
+      }
+      if (stated->get<int64_t>() != attempt) lines.clear();
+      attempt = stated->get<int64_t>();
       if (step.contains("ranks")) lines.emplace_back(number, step["ranks"]);
     }
     const auto first = lines.size() > static_cast<size_t>(2 * kFirstSteps) ? kFirstSteps : 0;
     lines.erase(lines.begin(), lines.begin() + first);
     if (lines.size() > kMostSteps) lines.erase(lines.begin(), lines.end() - kMostSteps);
     if (lines.empty()) {
-      throw ProfileError(fmt::format(
-          "{}: no step says what its ranks did (`ranks`): the run has not come that far, or is of "
-          "a version that did not account for them",
-          place));
+      refuse(place, fmt::format("{} lines, none of which says what its ranks did (`ranks`)", number),
+             "a step that does",
+             "let the run come further; one of a version that did not account for its ranks cannot be used");
     }
-    Samples all;
     all.ranks.resize(ranks);
     all.steps = static_cast<int64_t>(lines.size());
     for (const auto& [at, step] : lines) add_step(step, fmt::format("{}:{}", place, at), all);
@@ -130,22 +186,34 @@ class Reader {
   static void add_step(const json& step, const std::string& place, Samples& all) {
     std::vector<std::array<double, kParts.size()>> sums(all.ranks.size());
     std::vector<int> replicas(all.ranks.size(), 0);
+    if (!step.is_array())
+      refuse(place, "`ranks` = " + shown(step), "a list of objects, one a rank", kLineAdvice);
     for (const json& row : step) {
-      const bool known = row.is_object() && row.contains("rank") && row["rank"].is_number_integer();
-      const int64_t rank = known ? row["rank"].get<int64_t>() : -1;
-      if (rank < 0 || rank >= static_cast<int64_t>(sums.size()))
-        throw ProfileError(fmt::format("{}: a rank that plan.json does not have", place));
+      const auto stated = row.is_object() ? row.find("rank") : row.end();
+      const bool known = row.is_object() && stated != row.end() && stated->is_number_integer();
+      const int64_t rank = known ? stated->get<int64_t>() : -1;
+      if (rank < 0 || rank >= static_cast<int64_t>(sums.size())) {
+        refuse(place, fmt::format("{} in `ranks`", shown(row)),
+               fmt::format("a rank that plan.json has: \"rank\" from 0 to {}", sums.size() - 1), kLineAdvice);
+      }
       const auto index = static_cast<size_t>(rank);
       ++replicas[index];
       for (size_t part = 0; part < kParts.size(); ++part) {
-        if (!row.contains(kParts[part])) continue;  // zeros are left out
-        if (!row[kParts[part]].is_number())
-          throw ProfileError(fmt::format("{}: rank {}: {} is no number", place, rank, kParts[part]));
-        sums[index][part] += row[kParts[part]].get<double>();
+        const auto found = row.find(kParts[part]);
+        if (found == row.end()) continue;  // zeros are left out
+        const double value = found->is_number() ? found->get<double>() : -1;
+        if (!(value >= 0 && value <= kMostMilliseconds)) {
+          refuse(place, fmt::format("{} = {} of rank {}", kParts[part], shown(*found), rank),
+                 fmt::format("milliseconds from 0 to {}", kMostMilliseconds), kLineAdvice);
+        }
+        sums[index][part] += value;
       }
     }
     for (size_t rank = 0; rank < sums.size(); ++rank) {
-      if (replicas[rank] == 0) throw ProfileError(fmt::format("{}: nothing of rank {}", place, rank));
+      if (replicas[rank] == 0) {
+        refuse(place, fmt::format("nothing of rank {} in `ranks`", rank),
+               fmt::format("each of the {} ranks that plan.json has", sums.size()), kLineAdvice);
+      }
       for (size_t part = 0; part < kParts.size(); ++part)
         all.ranks[rank][part].push_back(1e-3 * sums[rank][part] / replicas[rank]);
     }
@@ -178,7 +246,8 @@ std::string device_of(const RunPaths& paths, const Job& job, const Device& here)
 // Splits a rank's measured time among its units, kind by kind.
 class Builder {
  public:
-  Builder(const Job& job, std::vector<std::vector<Stage>> ranks, Reader::Samples samples)
+  Builder(const Job& job, const std::string& place, std::vector<std::vector<Stage>> ranks,
+          Reader::Samples samples)
       : job_(job), ranks_(std::move(ranks)) {
     std::vector<Stage> in_order;
     for (const auto& stages : ranks_) in_order.insert(in_order.end(), stages.begin(), stages.end());
@@ -191,7 +260,9 @@ class Builder {
         modes_.push_back(runtime::planned_mode(mode));
     }
     if (modes_.size() != static_cast<size_t>(model::unit_count(job.model)))
-      throw ProfileError("plan.json: its stages are not the units of the run's model");
+      refuse(place, fmt::format("stages of {} units in all", modes_.size()),
+             fmt::format("the {} units of the run's model", model::unit_count(job.model)),
+             "start the run again for a moment: it writes its plan anew");
     for (auto& rank : samples.ranks) {
       auto& timings = timings_.emplace_back();
       for (size_t part = 0; part < kParts.size(); ++part)
@@ -288,7 +359,10 @@ RunProfile profile_from_run(const std::filesystem::path& run) {
   const RunPaths paths(run);
   std::error_code error;
   if (!std::filesystem::exists(paths.job(), error))
-    throw ProfileError(fmt::format("{}: is no run's folder: there is no job.toml in it", run.string()));
+    throw ProfileError(fmt::format(
+        "{}: is no run's folder: found no job.toml in it; expected `<run.folder>/<run.name>` of a job, as "
+        "runs/NAME",
+        run.string()));
   RunProfile made;
   made.job = read_job(paths.job(), {});
   Backend backend = make_backend(made.job, 0);
@@ -296,7 +370,8 @@ RunProfile profile_from_run(const std::filesystem::path& run) {
   std::vector<std::vector<Stage>> stages = reader.stages();
   Reader::Samples samples = reader.samples(stages.size());
   made.steps = samples.steps;
-  const Builder builder(made.job, std::move(stages), std::move(samples));
+  made.notes = std::move(samples.notes);
+  const Builder builder(made.job, paths.plan().string(), std::move(stages), std::move(samples));
   made.profile = profile_skeleton(backend.math,
                                   profile_request(made.job, {made.job.batch.micro},
                                                   {Recompute::none, Recompute::selective, Recompute::full}));
@@ -307,7 +382,7 @@ RunProfile profile_from_run(const std::filesystem::path& run) {
   if (std::filesystem::exists(paths.profile(), error)) {
     const std::string place = paths.profile().string();
     made.scaled = "as in " + place;
-    const planner::Profile before = planner::read_profile(read_text(paths.profile()), place);
+    const planner::Profile before = planner::read_profile_file(place);
     split.model = planner::model_costs(before, made.job.batch.micro);
     made.profile.links = before.links;
     made.profile.reduction = before.reduction;

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "parallel/planner/profile.h"
 #include "trainer/job/job.h"
@@ -19,12 +20,15 @@ namespace penstock {
 /// earlier profile's.
 struct RunProfile {
   planner::Profile profile;
-  Job job;             ///< the run's, resolved
-  int64_t steps = 0;   ///< that were used
-  std::string scaled;  ///< whose split was scaled: "as in PATH", or "by formula"
+  Job job;                         ///< the run's, resolved
+  int64_t steps = 0;               ///< that were used
+  std::string scaled;              ///< whose split was scaled: "as in PATH", or "by formula"
+  std::vector<std::string> notes;  ///< for people: what was left out
 };
 
-/// ProfileError naming the file, and the line, for what is missing or cannot be read.
+/// data::DataError naming file and line, what was found and expected, for what the run wrote and is missing
+/// or damaged; a last line that is incomplete is skipped, with a note. planner::ProfileError where the folder
+/// is no run's.
 RunProfile profile_from_run(const std::filesystem::path& run);
 
 }  // namespace penstock

@@ -19,6 +19,7 @@
 #include "trainer/corpus.h"
 #include "trainer/job/write_job.h"
 #include "trainer/job_plan.h"
+#include "trainer/memory_limit.h"
 #include "trainer/memory_report.h"
 #include "trainer/model_state.h"
 #include "trainer/numerics_guard.h"
@@ -190,7 +191,8 @@ ExitCode train(Job asked, const TrainOptions& options, transport::World& world, 
   reports.publish();
 
   const MemoryReport memory = memory_report(job, backend, plan);
-  check_memory_limit(memory, job, *backend.device, world.transport() == "inproc");
+  const bool in_one_process = world.transport() == "inproc";
+  check_memory_limit(memory, asked, *backend.device, in_one_process);
   // Ranks that share processors measure at the same time, as they will compute at the same time.
   std::array<double, 1> roof{measure_matmul_roof(*backend.device, backend.math, plan.ranks.front().compute)};
   world.all_reduce(roof, transport::Reduction::sum);
@@ -199,6 +201,8 @@ ExitCode train(Job asked, const TrainOptions& options, transport::World& world, 
     data::write_file(paths.environment().string(), report::environment_text(options.command_line));
     data::write_file(paths.plan().string(), plan_file(planned, memory));
     reports.note(summary(memory, *backend.device, roof[0]));
+    const std::string outside = outside_warning(memory, job, in_one_process ? world.size() : 1);
+    if (!outside.empty()) reports.warning(outside);
     if (planned.plan) reports.note(fmt::format("planned: {}; {}", plan_line(*planned.plan), planned.note));
     if (resumed) reports.note(fmt::format("resuming from {}", point.checkpoint->path()));
     reports.event("start", point.step,
@@ -231,7 +235,7 @@ ExitCode train(Job asked, const TrainOptions& options, transport::World& world, 
                        &step_trace, &validation, &checkpointing};
   const Decision decision = loop.run(point.step, job.run.steps);
   if (leads) {
-    run_account.conclude(reports.status().step, memory, world.transport() == "inproc", reports);
+    run_account.conclude(reports.status().step, memory, in_one_process, reports);
   }
   return conclude(context, decision, checkpointing.failure());
 }

@@ -41,6 +41,28 @@ void check_machine(const Machine& machine) {
     require(limit > 0, fmt::format("a memory limit of {} bytes: it must be above 0", limit));
 }
 
+// Bytes are added up in 64 bits: all units on one rank, with every micro-batch in flight, must not leave
+// them.
+void check_bytes(const Workload& workload) {
+  constexpr double most = 4e18;
+  const auto of = [](int64_t bytes) { return static_cast<double>(bytes); };
+  const ModelCosts& model = workload.model;
+  double all = of(model.rank_bytes) + of(model.tied_exchange_bytes) + of(model.tied_shared_bytes);
+  const double flights = 2.0 * workload.micro_batches;
+  all += flights * of(model.boundary_bytes);
+  for (const UnitCosts& unit : model.units) {
+    double slot = of(unit.side_band_bytes);
+    for (const ModeCosts& mode : unit.modes) {
+      slot += of(mode.forward_bytes) + of(mode.kept_bytes) + of(mode.weight_bytes) + of(mode.transient_bytes);
+    }
+    all += of(unit.resident_bytes) + of(unit.gradient_bytes) + of(unit.workspace_bytes) + flights * slot;
+  }
+  require(all < most,
+          fmt::format("units that take {:.3g} bytes together with {} micro-batches in flight: these "
+                      "are no bytes of a machine; less than {:.3g} is expected",
+                      all, workload.micro_batches, most));
+}
+
 }  // namespace
 
 void check_request(const PlanRequest& request) {
@@ -53,6 +75,7 @@ void check_request(const PlanRequest& request) {
     require(workload.model.units.size() == units && units > 0,
             fmt::format("workloads of {} and of {} units: all are of one model", units,
                         workload.model.units.size()));
+    check_bytes(workload);
   }
   const std::vector<int>& listed = request.listed;
   if (request.cut == CutBy::listed) {

@@ -73,7 +73,13 @@ struct ParallelSection {
         .one_of(kPartitionMethodNames)
         .or_list(partition_units, PartitionMethod::units, "a list of unit counts, one a stage")
         .help("by what stages are balanced");
-    v.key("memory_limit_gib", memory_limit_gib).above(0).word("auto", 0).help("of a rank's device, GiB");
+    v.key("memory_limit_gib", memory_limit_gib)
+        .above(0)
+        .at_most(1 << 20)
+        .word("auto", 0)
+        .help(
+            "of a rank, GiB: its arenas, its token buffers, and 64 MiB reserved for what lies outside them "
+            "(program, libraries, mapped files)");
     v.key("order", order).one_of(kRankOrderNames).help("which neighbours are near");
     v.key("device", device).one_of(kDeviceChoiceNames).help("auto: cuda where there is one");
     v.key("threads", threads).between(1, 4096).help("CPU compute threads a rank");

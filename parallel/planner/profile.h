@@ -49,7 +49,8 @@ struct MeasuredSize {
   int64_t micro_batch = 1;      ///< sequences
   int64_t workspace_bytes = 0;  ///< and the next: as in UnitCosts
   int64_t side_band_bytes = 0;
-  std::vector<MeasuredMode> modes;  ///< at least one; a mode that is missing is not available to plans
+  std::vector<MeasuredMode>
+      modes;  ///< at least one, the same of all layers; others are not available to plans
 
   friend bool operator==(const MeasuredSize&, const MeasuredSize&) = default;
 };
@@ -124,11 +125,13 @@ struct Profile {
   friend bool operator==(const Profile&, const Profile&) = default;
 };
 
-/// The file's text, and back. `place` names the text in errors: a path. Everything is validated: numbers
-/// finite and not negative, sizes ascending, every kind measured, names that exist.
+/// The file's text, and back. `place` names the text in errors: a path. Everything is validated: numbers in
+/// their ranges (docs/profile.md), sizes ascending, every kind measured, names that exist.
 std::string write_profile(const Profile& profile);
 Profile read_profile(const std::string& text, const std::string& place);
 Profile read_profile_file(const std::string& path);
+/// The text of a profile's file, unread. ProfileError where there is none, or a folder.
+std::string profile_text(const std::string& path);
 /// Throws ProfileError for what read_profile would refuse.
 void validate(const Profile& profile, const std::string& place);
 

@@ -2,13 +2,16 @@
 #include <cerrno>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
+#include <limits>
 #include <set>
 #include <sstream>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "data/json/json_fault.h"
 #include "parallel/planner/profile.h"
 
 namespace penstock::planner {
@@ -186,7 +189,9 @@ class Reader {
     value = json.get<bool>();
   }
   void read(const Json& json, const std::string& pointer, int64_t& value) const {
-    if (!json.is_number_integer()) fail(pointer, json, "a whole number");
+    const bool fits = !json.is_number_unsigned() ||
+                      json.get<uint64_t>() <= static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
+    if (!json.is_number_integer() || !fits) fail(pointer, json, "a whole number");
     value = json.get<int64_t>();
   }
   void read(const Json& json, const std::string& pointer, double& value) const {
@@ -276,8 +281,10 @@ Profile read_profile(const std::string& text, const std::string& place) {
   Json json;
   try {
     json = Json::parse(text);
-  } catch (const Json::parse_error& error) {
-    throw ProfileError(fmt::format("{}: is not JSON: {}", place, error.what()));
+  } catch (const Json::exception& error) {
+    const data::JsonFault fault = data::json_fault(text, error);
+    throw ProfileError(fmt::format("{}:{}:{}: is not JSON: {}; `penstock profile` makes a profile", place,
+                                   fault.line, fault.column, fault.what));
   }
   Profile profile;
   Reader reader(json, place, "");
@@ -296,7 +303,12 @@ Profile read_profile(const std::string& text, const std::string& place) {
   return profile;
 }
 
-Profile read_profile_file(const std::string& path) {
+std::string profile_text(const std::string& path) {
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) {
+    throw ProfileError(
+        fmt::format("{}: found a folder; expected a profile, as profile.json in a run's folder", path));
+  }
   std::ifstream in(path);
   std::ostringstream text;
   if (in) text << in.rdbuf();
@@ -304,7 +316,11 @@ Profile read_profile_file(const std::string& path) {
     throw ProfileError(fmt::format("{}: cannot read this profile: {}; `penstock profile` makes one", path,
                                    std::strerror(errno)));
   }
-  return read_profile(text.str(), path);
+  return text.str();
+}
+
+Profile read_profile_file(const std::string& path) {
+  return read_profile(profile_text(path), path);
 }
 
 }  // namespace penstock::planner

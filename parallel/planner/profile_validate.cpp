@@ -13,6 +13,21 @@ namespace {
 
 constexpr const char* kinds[] = {"embedding", "attention", "mlp", "head"};
 
+// Far beyond what machines do, and far from where sums and products of a whole model leave their types.
+constexpr double longest_time = 1e6;  // seconds: eleven days
+constexpr double most_flops = 1e24;
+constexpr double least_rate = 1;  // bytes a second
+constexpr double most_rate = 1e15;
+constexpr double most_slowdown = 100;
+constexpr double least_pace = 1e-3;
+constexpr double most_pace = 1e3;
+constexpr int64_t most_bytes = int64_t{1} << 44;  // 16 TiB
+constexpr int64_t most_samples = 1'000'000'000;
+constexpr int64_t most_sequences = int64_t{1} << 32;
+constexpr int64_t longest_sequence = int64_t{1} << 24;
+constexpr int64_t most_ranks = int64_t{1} << 20;
+constexpr int64_t most_threads = 4096;
+
 class Validator {
  public:
   Validator(const Profile& profile, const std::string& place) : profile_(profile), place_(place) {}
@@ -20,9 +35,8 @@ class Validator {
   void run() {
     layers_ = profile_.model_integer("layers");
     require(layers_ >= 1 && layers_ <= 65536, "/model/layers", layers_, "1 to 65536");
-    require(profile_.model_integer("sequence_length") >= 1, "/model/sequence_length",
-            profile_.model_integer("sequence_length"), "1 or more");
-    require(profile_.threads >= 1, "/threads", profile_.threads, "1 or more");
+    whole(profile_.model_integer("sequence_length"), 1, longest_sequence, "/model/sequence_length");
+    whole(profile_.threads, 1, most_threads, "/threads");
     bytes(profile_.tied_exchange_bytes, "/tied_exchange_bytes");
     bytes(profile_.tied_shared_bytes, "/tied_shared_bytes");
     check_shapes();
@@ -39,29 +53,33 @@ class Validator {
     for (size_t i = 0; i < profile_.links.size(); ++i)
       check_link(profile_.links[i], fmt::format("/links/{}", i));
     if (profile_.reduction) check_link(*profile_.reduction, "/reduction");
-    number(profile_.traffic_slowdown, "/traffic_slowdown");
-    for (size_t i = 0; i < profile_.pace.size(); ++i) {
-      const double pace = profile_.pace[i];
-      require(std::isfinite(pace) && pace > 0, fmt::format("/pace/{}", i), pace, "a number above 0");
-    }
+    number(profile_.traffic_slowdown, 0, most_slowdown, "/traffic_slowdown");
+    for (size_t i = 0; i < profile_.pace.size(); ++i)
+      number(profile_.pace[i], least_pace, most_pace, fmt::format("/pace/{}", i));
   }
 
  private:
   template <class Found>
-  void require(bool holds, const std::string& pointer, const Found& found, const char* expected) const {
+  void require(bool holds, const std::string& pointer, const Found& found,
+               const std::string& expected) const {
     if (holds) return;
     throw ProfileError(fmt::format("{}: {}: found {}; expected {}", place_, pointer, found, expected));
   }
-  void number(double value, const std::string& pointer) const {
-    require(std::isfinite(value) && value >= 0, pointer, value, "a number of 0 or more");
+  // A NaN is in no range.
+  void number(double value, double low, double high, const std::string& pointer) const {
+    if (value >= low && value <= high) return;
+    require(false, pointer, value, fmt::format("a number from {:g} to {:g}", low, high));
   }
-  void bytes(int64_t value, const std::string& pointer) const {
-    require(value >= 0, pointer, value, "0 or more bytes");
+  void whole(int64_t value, int64_t low, int64_t high, const std::string& pointer) const {
+    if (value >= low && value <= high) return;
+    require(false, pointer, value, fmt::format("a whole number from {} to {}", low, high));
   }
+  void seconds(double value, const std::string& pointer) const { number(value, 0, longest_time, pointer); }
+  void bytes(int64_t value, const std::string& pointer) const { whole(value, 0, most_bytes, pointer); }
   void timing(const Timing& value, const std::string& pointer) const {
-    number(value.median, pointer + "/median");
-    number(value.spread, pointer + "/spread");
-    require(value.samples >= 1, pointer + "/samples", value.samples, "1 or more");
+    seconds(value.median, pointer + "/median");
+    seconds(value.spread, pointer + "/spread");
+    whole(value.samples, 1, most_samples, pointer + "/samples");
   }
 
   template <class Sized>
@@ -72,6 +90,7 @@ class Validator {
       require(sizes[i].micro_batch > before, fmt::format("{}/{}/micro_batch", pointer, i),
               sizes[i].micro_batch, "more sequences than the entry before");
       before = sizes[i].micro_batch;
+      whole(before, 1, most_sequences, fmt::format("{}/{}/micro_batch", pointer, i));
     }
   }
 
@@ -95,13 +114,35 @@ class Validator {
     for (size_t i = 0; i < unit.only.size(); ++i)
       check_name(unit, unit.only[i], fmt::format("{}/only/{}", pointer, i));
     bytes(unit.parameters, pointer + "/parameters");
-    number(unit.flops, pointer + "/flops");
+    number(unit.flops, 0, most_flops, pointer + "/flops");
     bytes(unit.resident_bytes, pointer + "/resident_bytes");
     bytes(unit.gradient_bytes, pointer + "/gradient_bytes");
     timing(unit.optimizer_step, pointer + "/optimizer_step");
     ascending(unit.sizes, pointer + "/sizes");
-    for (size_t i = 0; i < unit.sizes.size(); ++i)
-      check_size(unit.sizes[i], fmt::format("{}/sizes/{}", pointer, i));
+    for (size_t i = 0; i < unit.sizes.size(); ++i) {
+      const std::string at = fmt::format("{}/sizes/{}", pointer, i);
+      check_size(unit.sizes[i], at);
+      if (unit.kind == "attention" || unit.kind == "mlp") check_same_modes(unit.sizes[i], at + "/modes");
+    }
+  }
+
+  // A mode that one unit lacks could not be planned for any: it was forgotten, or measured and lost.
+  void check_same_modes(const MeasuredSize& size, const std::string& pointer) {
+    std::set<Recompute> modes;
+    for (const MeasuredMode& each : size.modes) modes.insert(each.mode);
+    if (modes_.empty()) {
+      modes_ = modes;
+      modes_at_ = pointer;
+    }
+    if (modes == modes_) return;
+    const auto names = [](const std::set<Recompute>& these) {
+      std::string text;
+      for (const Recompute mode : these) text += (text.empty() ? "" : ", ") + std::string(to_string(mode));
+      return text;
+    };
+    require(false, pointer, names(modes),
+            fmt::format("the modes of {}, which are {}: measure each attention and MLP under the same modes",
+                        modes_at_, names(modes_)));
   }
 
   // "attention_7" is layer 7's; there is one embedding and one head.
@@ -136,15 +177,19 @@ class Validator {
   }
 
   void check_link(const MeasuredLink& link, const std::string& pointer) const {
-    require(link.from >= -1, pointer + "/from", link.from, "a rank, or -1 for any");
-    require(link.to >= -1 && (link.to == -1) == (link.from == -1), pointer + "/to", link.to,
-            "a rank, or -1 where \"from\" is -1");
-    number(link.latency, pointer + "/latency");
+    require(link.from >= -1 && link.from < most_ranks, pointer + "/from", link.from, "a rank, or -1 for any");
+    require(link.to >= -1 && link.to < most_ranks && (link.to == -1) == (link.from == -1), pointer + "/to",
+            link.to, "a rank, or -1 where \"from\" is -1");
+    require(link.from == -1 || link.from != link.to, pointer + "/to", link.to,
+            "another rank than \"from\": a rank sends itself nothing");
+    seconds(link.latency, pointer + "/latency");
     if (link.bandwidth) {
-      require(std::isfinite(*link.bandwidth) && *link.bandwidth > 0, pointer + "/bandwidth", *link.bandwidth,
-              "bytes a second above 0, or null for no limit");
+      require(*link.bandwidth >= least_rate && *link.bandwidth <= most_rate, pointer + "/bandwidth",
+              *link.bandwidth,
+              fmt::format("bytes a second from {:g} to {:g}, or null for no limit", least_rate, most_rate));
     }
-    number(link.bandwidth_alone, pointer + "/bandwidth_alone");
+    // 0: not measured.
+    number(link.bandwidth_alone, 0, most_rate, pointer + "/bandwidth_alone");
   }
 
   const Profile& profile_;
@@ -153,6 +198,8 @@ class Validator {
   std::set<std::string> general_;
   std::set<std::string> names_;
   std::map<std::string, int> named_;
+  std::set<Recompute> modes_;  ///< of the first attention or MLP
+  std::string modes_at_;       ///< where these are
 };
 
 }  // namespace

@@ -1,8 +1,11 @@
 #include "parallel/runtime/disturbance.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <optional>
+#include <set>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -11,6 +14,9 @@ namespace penstock::runtime {
 namespace {
 
 using Kind = Disturbance::Kind;
+
+constexpr double most_percent = 1e6;
+constexpr double longest_seconds = 1e6;
 
 template <class T>
 std::optional<T> number(std::string_view text) {
@@ -101,6 +107,7 @@ class Reader {
       if (arrow == std::string_view::npos) fail("a link (3->4)");
       made.from = index("a link (3->4)", word_.substr(0, arrow));
       made.to = index("a link (3->4)", word_.substr(arrow + 2));
+      if (made.to == made.from) fail("a link between two ranks");
       advance();
       made.seconds = seconds(true);
     } else if (word_ == "evaluation" || word_ == "checkpoint") {
@@ -126,8 +133,8 @@ class Reader {
     const auto percent = word_.empty() || word_.back() != '%'
                              ? std::nullopt
                              : number<double>(word_.substr(0, word_.size() - 1));
-    if (!percent || !std::isfinite(*percent) || *percent < 0 || (!slower && *percent >= 100))
-      fail(slower ? "a share (20%)" : "a share below 100%");
+    if (!percent || !(*percent > 0) || (slower ? *percent > most_percent : *percent >= 100))
+      fail(slower ? "a share (20%) above 0% and up to 1000000%" : "a share above 0% and below 100%");
     made.factor = slower ? 1 + *percent / 100 : 1 - *percent / 100;
     advance();
   }
@@ -139,8 +146,9 @@ class Reader {
     const std::string_view unit = end == std::string_view::npos ? text : text.substr(end + 1);
     const double scale = unit == "us" ? 1e-6 : unit == "ms" ? 1e-3 : 1;
     const auto value = number<double>(text.substr(0, text.size() - unit.size()));
-    if (!value || !std::isfinite(*value) || *value < 0 || (unit != "us" && unit != "ms" && unit != "s"))
-      fail("a time (5ms, 400us, 2s)");
+    if (!value || !(*value > 0) || *value * scale > longest_seconds ||
+        (unit != "us" && unit != "ms" && unit != "s"))
+      fail("a time (5ms, 400us, 2s) above 0 and up to 1000000s");
     advance();
     return *value * scale;
   }
@@ -190,19 +198,49 @@ std::string to_string(const Disturbance& at) {
   return text;
 }
 
-void require_fitting(const std::vector<Disturbance>& disturbances, int ranks, int stages) {
+void require_fitting(const std::vector<Disturbance>& disturbances, const schedule::Program& program) {
+  std::set<std::pair<int, int>> links;
+  for (size_t rank = 0; rank < program.ranks.size(); ++rank) {
+    for (const schedule::Instruction& each : program.ranks[rank].instructions) {
+      if (each.kind == schedule::InstructionKind::send) links.emplace(static_cast<int>(rank), each.peer);
+    }
+  }
   for (const Disturbance& each : disturbances) {
+    const auto refuse = [&](const std::string& why) {
+      throw DisturbanceError(fmt::format("disturbance \"{}\": {}", to_string(each), why));
+    };
     const auto require = [&](int index, const char* what, int count) {
-      if (index < count) return;
-      throw DisturbanceError(fmt::format("disturbance \"{}\": there is no {} {}; the replay has {}s 0 to {}",
-                                         to_string(each), what, index, what, count - 1));
+      if (index >= count)
+        refuse(fmt::format("there is no {} {}; the replay has {}s 0 to {}", what, index, what, count - 1));
     };
     if (each.kind == Kind::stage) {
-      require(each.from, "stage", stages);
+      require(each.from, "stage", program.schedule.stages());
     } else if (each.kind != Kind::evaluation && each.kind != Kind::checkpoint) {
-      require(each.from, "rank", ranks);
-      if (each.kind == Kind::link) require(each.to, "rank", ranks);
+      require(each.from, "rank", program.schedule.ranks);
+      if (each.kind == Kind::link) require(each.to, "rank", program.schedule.ranks);
     }
+    if (each.kind != Kind::link || links.count({each.from, each.to}) > 0) continue;
+    std::string known;
+    for (const auto& [from, to] : links) {
+      if (from == each.from || to == each.to)
+        known += fmt::format("{}{}->{}", known.empty() ? "" : ", ", from, to);
+    }
+    refuse(fmt::format("no message goes from rank {} to rank {}; links of these ranks: {}", each.from,
+                       each.to, known.empty() ? "none" : known));
+  }
+}
+
+void require_within(const std::vector<Disturbance>& disturbances, uint64_t first, uint64_t steps) {
+  const uint64_t last = first + steps - 1;
+  for (const Disturbance& each : disturbances) {
+    // The first step of the replay that is not before the disturbance's, in its rhythm.
+    uint64_t next = each.first;
+    if (first > each.first) next += (first - each.first + each.every - 1) / each.every * each.every;
+    if (next <= std::min(last, each.last)) continue;
+    throw DisturbanceError(
+        fmt::format("disturbance \"{}\": it applies to none of the steps {} to {} that are replayed; raise "
+                    "--steps, or name one of these",
+                    to_string(each), first, last));
   }
 }
 

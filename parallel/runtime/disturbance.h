@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "parallel/schedule/program.h"
+
 namespace penstock::runtime {
 
 /// A disturbance that cannot be read: the text, what is wrong in it, and what would work.
@@ -46,12 +48,15 @@ struct Disturbance {
 ///   rank R slower 20% | rank R faster 20% | stage S slower 20% | stage S faster 20%
 ///   rank R host +2ms | rank R data +100ms | link A->B +5ms
 ///   evaluation pause 400ms | checkpoint pause 2s
-/// with times in us, ms or s. Without a step: all of them.
+/// with times in us, ms or s, above 0 and up to 1e6 s, and shares above 0 (slower: up to 1e6 %). Without a
+/// step: all of them.
 Disturbance read_disturbance(std::string_view text);
 /// The text again.
 std::string to_string(const Disturbance& disturbance);
 
-/// DisturbanceError where one names a rank or stage that is not there.
-void require_fitting(const std::vector<Disturbance>& disturbances, int ranks, int stages);
+/// DisturbanceError where one names a rank or stage that is not there, or a link that no message takes.
+void require_fitting(const std::vector<Disturbance>& disturbances, const schedule::Program& program);
+/// DisturbanceError where one applies to none of the steps first … first + steps − 1.
+void require_within(const std::vector<Disturbance>& disturbances, uint64_t first, uint64_t steps);
 
 }  // namespace penstock::runtime

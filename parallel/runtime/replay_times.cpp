@@ -51,7 +51,7 @@ ReplayTimes::ReplayTimes(const schedule::Program& program, schedule::Costs costs
       disturbances_(std::move(disturbances)),
       noise_(noise) {
   schedule::require_fitting(costs_, program.schedule);
-  require_fitting(disturbances_, program.schedule.ranks, program.schedule.stages());
+  require_fitting(disturbances_, program);
   constexpr double largest_sigma = 2;
   constexpr double largest_correlation = 0.999;
   require(noise.action_sigma >= 0 && noise.action_sigma <= largest_sigma,

@@ -1,12 +1,12 @@
 #include "parallel/schedule/catalogue.h"
 
 #include <algorithm>
-#include <limits>
 
 #include <fmt/format.h>
 
 #include "parallel/schedule/csv.h"
 #include "parallel/schedule/generators/generators.h"
+#include "parallel/schedule/nearest.h"
 
 namespace penstock::schedule {
 
@@ -84,21 +84,6 @@ std::string out_of_range(const char* what, long value, long low, long high) {
   return fmt::format("{} = {} is out of range: {} to {}", what, value, low, high);
 }
 
-size_t edit_distance(const std::string& a, const std::string& b) {
-  std::vector<size_t> row(b.size() + 1);
-  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = row[0];
-    row[0] = i;
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t substituted = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({substituted, row[j] + 1, row[j - 1] + 1});
-    }
-  }
-  return row[b.size()];
-}
-
 void check(const std::string& name, const std::string& refusal) {
   if (!refusal.empty()) throw ScheduleError(fmt::format("schedule {}: {}", name, refusal));
 }
@@ -135,20 +120,16 @@ const std::vector<ScheduleKind>& schedule_kinds() {
 }
 
 const ScheduleKind& find_schedule_kind(const std::string& name) {
-  const ScheduleKind* nearest = nullptr;
-  size_t distance = std::numeric_limits<size_t>::max();
+  std::vector<std::string> names;
   std::string known;
   for (const ScheduleKind& kind : schedule_kinds()) {
     if (name == kind.name) return kind;
-    const size_t d = edit_distance(name, kind.name);
-    if (d < distance) {
-      distance = d;
-      nearest = &kind;
-    }
+    names.emplace_back(kind.name);
     known += fmt::format("{}, ", kind.name);
   }
-  throw ScheduleError(fmt::format("unknown schedule \"{}\"; did you mean \"{}\"? Known: {}file:<path>.csv",
-                                  name, nearest->name, known));
+  const std::string near = nearest(name, names);
+  throw ScheduleError(fmt::format("unknown schedule \"{}\"; {}known: {}file:<path>.csv", name,
+                                  near.empty() ? "" : fmt::format("did you mean \"{}\"? ", near), known));
 }
 
 Schedule generate(const std::string& name, const ScheduleOptions& asked) {

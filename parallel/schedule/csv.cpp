@@ -230,11 +230,4 @@ Schedule read_csv_file(const std::string& path, const ScheduleOptions& options) 
   return read_csv(text.str(), path, options);
 }
 
-void write_csv_file(const Schedule& schedule, const std::string& path) {
-  std::ofstream out(path, std::ios::binary);
-  out << write_csv(schedule);
-  out.close();
-  if (!out) fail(fmt::format("cannot write the schedule to \"{}\": {}", path, std::strerror(errno)));
-}
-
 }  // namespace penstock::schedule

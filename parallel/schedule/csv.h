@@ -19,7 +19,4 @@ Schedule read_csv(const std::string& text, const std::string& source, const Sche
 
 Schedule read_csv_file(const std::string& path, const ScheduleOptions& options);
 
-// Throws ScheduleError if the file cannot be written.
-void write_csv_file(const Schedule& schedule, const std::string& path);
-
 }  // namespace penstock::schedule

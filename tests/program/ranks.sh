@@ -84,5 +84,18 @@ awk '$1 ~ /^[0-9]+$/ && ($2 < 30 || $3 < 5 || $3 > 95) { bad = 1 } END { exit ba
   { cat asleep.log; fail "times of a replay asleep that cannot be"; }
 
 refused "mpirun -n 4" wrong "${mpi[@]}" 3 -- --set parallel.pipeline=2
-[ "$(grep -c 'penstock: error' refused.log)" = 1 ] || { cat refused.log; fail "not one error"; }
+once() { [ "$(grep -c 'penstock: error' refused.log)" = 1 ] || { cat refused.log; fail "$1: not one error"; }; }
+once "a launch that does not fit"
+grep -qF -- "mpirun -n 4 penstock train job.toml --set run.name=wrong --set parallel.pipeline=2" refused.log ||
+  { cat refused.log; fail "the command to start is not the one that was given"; }
+# Every rank finds what is wrong with files and arguments; one of them says it.
+refused "nowhere.bin" missing "${mpi[@]}" 2 -- --set parallel.pipeline=2 --set 'data.train=["nowhere"]'
+once "a token file that is missing"
+if "${mpi[@]}" 2 "$penstock" train job.toml --nonsense >refused.log 2>&1; then fail "--nonsense was taken"; fi
+once "an option that is not there"
+# What cannot be written is said before anything is measured, and is storage's.
+code=0
+"$penstock" profile job.toml --output /dev/null/profile.json >refused.log 2>&1 || code=$?
+[ "$code" = 6 ] || { cat refused.log; fail "exit code $code for an output that cannot be written"; }
+! grep -q profiling refused.log || { cat refused.log; fail "measured before the output was opened"; }
 echo "passed"

@@ -47,7 +47,7 @@ TEST_F(RunFolderTest, AFileInTheWayIsNamed) {
   try {
     const RunFolder folder(root);
     FAIL();
-  } catch (const RunFolderError& error) {
+  } catch (const data::WriteError& error) {
     EXPECT_THAT(error.what(), HasSubstr((root / "logs").string()));
   }
 }

@@ -4,12 +4,14 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "data/data_error.h"
 #include "tests/trainer/small_job.h"
 #include "trainer/job/write_job.h"
 
@@ -18,7 +20,9 @@ namespace {
 
 namespace fs = std::filesystem;
 using planner::Recompute;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 struct RunProfileTest : ::testing::Test {
   fs::path root = fs::temp_directory_path() / fmt::format("penstock-run-profile-{}", getpid());
@@ -56,6 +60,8 @@ struct RunProfileTest : ::testing::Test {
   std::string refusal() const {
     try {
       profile_from_run(run);
+    } catch (const data::DataError& error) {
+      return error.what();
     } catch (const planner::ProfileError& error) {
       return error.what();
     }
@@ -80,6 +86,8 @@ TEST_F(RunProfileTest, AddsUpToWhatRanksTook) {
   write("metrics.jsonl", text + R"({"schema": 1, "att)");  // the run is writing
   const RunProfile made = profile_from_run(run);
   EXPECT_EQ(made.steps, 7);
+  ASSERT_EQ(made.notes.size(), 1U);
+  EXPECT_THAT(made.notes[0], HasSubstr((run / "metrics.jsonl").string() + ":20: skipped: the last line"));
   EXPECT_EQ(made.scaled, "by formula");
   EXPECT_EQ(made.profile.compute, "fp32");
   const planner::ModelCosts costs = planner::model_costs(made.profile, 2);
@@ -124,27 +132,77 @@ TEST_F(RunProfileTest, ScalesAnEarlierProfile) {
 
 TEST_F(RunProfileTest, NamesWhatIsWrong) {
   const std::string metrics = (run / "metrics.jsonl").string();
-  EXPECT_THAT(refusal(), HasSubstr(metrics));
+  EXPECT_THAT(refusal(), AllOf(HasSubstr(metrics), HasSubstr("No such file"), HasSubstr("made steps")));
   write("metrics.jsonl", "{\"schema\": 1, \"attempt\": 1, \"step\": 1}\n");
-  EXPECT_THAT(refusal(), HasSubstr("`ranks`"));
-  write("metrics.jsonl", line(1, 1) + "nonsense\n" + line(1, 3));
-  EXPECT_THAT(refusal(), HasSubstr(metrics + ":2"));
-  write("metrics.jsonl",
-        "{\"schema\": 1, \"attempt\": 1, \"step\": 1, \"ranks\": [{\"rank\": 0, \"forward_ms\": 1}]}\n");
-  EXPECT_THAT(refusal(), HasSubstr(metrics + ":1: nothing of rank 1"));
-  write("metrics.jsonl",
-        "{\"schema\": 1, \"attempt\": 1, \"step\": 1, \"ranks\": [{\"rank\": 2, \"forward_ms\": 1}]}\n");
-  EXPECT_THAT(refusal(), HasSubstr("a rank that plan.json does not have"));
+  EXPECT_THAT(refusal(), HasSubstr("found 1 lines, none of which says what its ranks did (`ranks`)"));
+  write("metrics.jsonl", "");
+  EXPECT_THAT(refusal(), HasSubstr("found 0 lines"));
   write("metrics.jsonl", line(1, 1));
   EXPECT_EQ(refusal(), "");
+  const std::string plan = (run / "plan.json").string();
   write("plan.json", R"({"ranks": [{"stages": ["embedding to attention_9"]}]})");
-  EXPECT_THAT(refusal(), HasSubstr("\"attention_9\" is no unit"));
+  EXPECT_THAT(refusal(), AllOf(HasSubstr(plan), HasSubstr("\"attention_9\", which is no unit")));
   write("plan.json", R"({"ranks": [{"stages": ["embedding"]}, {"stages": ["head"]}]})");
-  EXPECT_THAT(refusal(), HasSubstr("plan.json"));
+  EXPECT_THAT(refusal(), AllOf(HasSubstr(plan), HasSubstr("found stages of 2 units in all; expected the 6")));
+  write("plan.json", R"({"ranks": [{"stage": []}]})");
+  EXPECT_THAT(refusal(), AllOf(HasSubstr(plan), HasSubstr("at /ranks/0; expected an object with a list")));
   write("plan.json", "{");
-  EXPECT_THAT(refusal(), HasSubstr("plan.json"));
+  EXPECT_THAT(refusal(), AllOf(HasSubstr(plan), HasSubstr("no JSON (line 1, column 2: unexpected end"),
+                               Not(HasSubstr("json.exception"))));
+  fs::remove(run / "plan.json");
+  fs::create_directories(run / "plan.json");
+  EXPECT_THAT(refusal(), HasSubstr(plan + ": found a folder"));
   fs::remove(run / "job.toml");
   EXPECT_THAT(refusal(), HasSubstr("no run's folder"));
+}
+
+// A line in the middle that is damaged in whatever way: file, line, what was found and expected, what to do.
+TEST_F(RunProfileTest, ADamagedLineIsNamed) {
+  const std::string good = line(1, 3);
+  const std::string ranks = R"({"schema": 1, "attempt": 1, "step": 2, "ranks": )";
+  for (const auto& [damage, found] : std::vector<std::pair<std::string, std::string>>{
+           {"nonsense", "no JSON (line 1, column"},
+           {"", "no JSON (line 1, column 1: unexpected end"},
+           {good.substr(0, 40), "no JSON"},
+           {"\xff\xfe\x01", "no JSON"},
+           {std::string(3, '\0'), "no JSON"},
+           {"{\"attempt\": 1e999}", "no JSON"},
+           {"[1]", "found [1]; expected a step's object"},
+           {"{}", "a step without `attempt`"},
+           {R"({"attempt": "one"})", "`attempt` = \"one\""},
+           {R"({"attempt": 1.5})", "`attempt` = 1.5"},
+           {ranks + "7}", "`ranks` = 7; expected a list"},
+           {ranks + "[7]}", "found 7 in `ranks`"},
+           {ranks + "[{}]}", "found {} in `ranks`"},
+           {ranks + R"([{"rank": -1}]})", "\"rank\" from 0 to 1"},
+           {ranks + R"([{"rank": 2}]})", "\"rank\" from 0 to 1"},
+           {ranks + R"([{"rank": 0}]})", "nothing of rank 1"},
+           {ranks + R"([{"rank": 0, "forward_ms": "fast"}]})", "forward_ms = \"fast\" of rank 0"},
+           {ranks + R"([{"rank": 0, "forward_ms": -1}]})", "forward_ms = -1 of rank 0"},
+           {ranks + R"([{"rank": 0, "optimizer_ms": 1e300}]})", "milliseconds from 0 to 1000000000"},
+           {ranks + R"([{"rank": 0, "forward_ms": null}]})", "forward_ms = null of rank 0"}}) {
+    write("metrics.jsonl", line(1, 1) + damage + "\n" + good);
+    EXPECT_THAT(refusal(), AllOf(HasSubstr((run / "metrics.jsonl").string() + ":2: found "), HasSubstr(found),
+                                 HasSubstr("; expected "), HasSubstr("take the line out"),
+                                 Not(HasSubstr("json.exception"))))
+        << damage;
+  }
+}
+
+// Wherever a killed run stopped writing its last line, the steps before it count.
+TEST_F(RunProfileTest, ATruncatedLastLineIsSkipped) {
+  const std::string last = line(1, 5);
+  std::string text;
+  for (int step = 1; step <= 4; ++step) text += line(1, step);
+  for (size_t bytes = 1; bytes + 1 < last.size(); bytes += 7) {
+    write("metrics.jsonl", text + last.substr(0, bytes));
+    const RunProfile made = profile_from_run(run);
+    EXPECT_EQ(made.steps, 4);
+    EXPECT_EQ(made.notes.size(), 1U) << bytes;
+  }
+  write("metrics.jsonl", text + last.substr(0, last.size() - 1));  // whole, but for its end
+  EXPECT_EQ(profile_from_run(run).steps, 5);
+  EXPECT_TRUE(profile_from_run(run).notes.empty());
 }
 
 }  // namespace

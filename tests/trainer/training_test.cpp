@@ -27,7 +27,7 @@
 #include "trainer/inference.h"
 #include "trainer/job/read_job.h"
 #include "trainer/job_plan.h"
-#include "trainer/memory_report.h"
+#include "trainer/memory_limit.h"
 #include "trainer/resume.h"
 #include "trainer/step_batches.h"
 

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "data/content_hash.h"
+#include "data/json/json_fault.h"
 #include "kernels/device/error.h"
 #include "trainer/checkpoint/checkpoint_error.h"
 #include "trainer/checkpoint/stored_type.h"
@@ -34,7 +35,7 @@ class ManifestParser {
     try {
       return read(json::parse(body.begin(), body.end()));
     } catch (const json::exception& error) {
-      refuse(fmt::format("a manifest that cannot be read ({})", error.what()),
+      refuse(fmt::format("a manifest that cannot be read ({})", data::json_reason(error)),
              fmt::format("a manifest of format {}", format_version));
     }
   }
@@ -215,8 +216,8 @@ std::string to_text(const Manifest& manifest) {
     }
     text = body.dump(1);
   } catch (const json::exception& error) {
-    throw UsageError(
-        fmt::format("the manifest of step {} cannot be written as JSON: {}", manifest.step, error.what()));
+    throw UsageError(fmt::format("the manifest of step {} cannot be written as JSON: {}", manifest.step,
+                                 data::json_reason(error)));
   }
   return fmt::format("{}{}{}{}{}", before_hash, data::hash_hex(data::hash_bytes(text.data(), text.size())),
                      before_body, text, after_body);

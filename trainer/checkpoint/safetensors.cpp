@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "data/data_error.h"
+#include "data/json/json_fault.h"
 
 namespace penstock::checkpoint {
 namespace {
@@ -100,9 +101,9 @@ class HeaderParser {
     try {
       return json::parse(text_.begin(), text_.end(), watch);
     } catch (const json::exception& error) {
-      const auto* parse_error = dynamic_cast<const json::parse_error*>(&error);
-      const uint64_t at = parse_error != nullptr && parse_error->byte > 0 ? parse_error->byte - 1 : 0;
-      refuse(length_bytes + at, fmt::format("a header that is not JSON ({})", error.what()), "a JSON object");
+      const data::JsonFault fault = data::json_fault(text_, error);
+      refuse(length_bytes + fault.byte, fmt::format("a header that is not JSON ({})", fault.what),
+             "a JSON object");
     }
   }
 

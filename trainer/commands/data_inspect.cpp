@@ -8,9 +8,11 @@
 #include <nlohmann/json.hpp>
 
 #include "data/data_error.h"
+#include "data/file_writer.h"
 #include "data/token_file.h"
 #include "data/tokenizer_json.h"
 #include "data/utf8.h"
+#include "trainer/commands/foreign_options.h"
 #include "trainer/commands/number_check.h"
 #include "trainer/commands/run_command.h"
 #include "trainer/report/progress_bar.h"
@@ -102,6 +104,8 @@ void print_facts(const data::TokenFile& file) {
 
 void run_data_inspect(const DataInspectOptions& options) {
   const data::TokenFile file(options.prefix);
+  // Whether it can be written is known before the file is read through.
+  if (options.write_side_car && !file.has_side_car()) data::FileWriter(data::side_car_path(file.bin_path()));
   if (file.has_side_car()) file.verify();
   std::optional<data::Tokenizer> tokenizer;
   if (!options.tokenizer.empty()) {
@@ -156,6 +160,10 @@ CLI::App* add_data_inspect(CLI::App& parent, int& exit_code) {
       "Examples:\n"
       "  penstock data inspect book\n"
       "  penstock data inspect book --tokenizer tokenizer.json --sample 0");
+  command->parse_complete_callback([options, command] {
+    if (!options->sample)
+      refuse_given(*command, "it is the length of a sample", {{"--length", "add --sample K"}});
+  });
   command->callback([options, &exit_code] {
     exit_code = run_command([&] {
       run_data_inspect(*options);

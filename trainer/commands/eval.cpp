@@ -7,13 +7,14 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "data/data_error.h"
+#include "trainer/commands/given_command.h"
 #include "trainer/commands/job_arguments.h"
 #include "trainer/commands/number_check.h"
 #include "trainer/commands/run_command.h"
 #include "trainer/commands/run_ranks.h"
 #include "trainer/evaluation.h"
 #include "trainer/inference.h"
+#include "trainer/job/problems.h"
 #include "trainer/rank_context.h"
 
 namespace penstock::commands {
@@ -28,8 +29,11 @@ struct EvalArguments {
 
 int run_eval(const EvalArguments& arguments, const Job& job, transport::World& world) {
   if (job.data.validation.empty()) {
-    throw data::DataError(
-        fmt::format("{}: data.validation names no token file to evaluate on", arguments.job.file));
+    throw JobError(
+        fmt::format("{}: data.validation: required by eval, but missing: the token file to evaluate on, "
+                    "also --set data.validation=PREFIX\n",
+                    arguments.job.file),
+        1);
   }
   Inference model = open_inference(job, arguments.checkpoint, world, false);
   Corpus corpus(model.job, model.tokenizer.get(),
@@ -73,11 +77,11 @@ CLI::App* add_eval(CLI::App& parent, int& exit_code) {
       "  penstock eval configs/quickstart.toml\n"
       "  penstock eval job.toml --checkpoint runs/NAME/checkpoints/step-00001000 --json\n"
       "  penstock eval job.toml --set 'data.validation=\"other\"'");
-  command->callback([arguments, &exit_code] {
+  command->callback([arguments, command, &exit_code] {
     exit_code = run_command([&] {
-      return run_ranks(
-          arguments->job, "penstock eval " + arguments->job.file,
-          [&](const Job& job, transport::World& world) { return run_eval(*arguments, job, world); });
+      return run_ranks(arguments->job, given_command(*command), [&](const Job& job, transport::World& world) {
+        return run_eval(*arguments, job, world);
+      });
     });
   });
   return command;

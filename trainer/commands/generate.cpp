@@ -8,13 +8,14 @@
 
 #include <fmt/format.h>
 
-#include "data/data_error.h"
 #include "data/encoder.h"
+#include "trainer/commands/given_command.h"
 #include "trainer/commands/job_arguments.h"
 #include "trainer/commands/number_check.h"
 #include "trainer/commands/run_command.h"
 #include "trainer/commands/run_ranks.h"
 #include "trainer/generation.h"
+#include "trainer/job/problems.h"
 
 namespace penstock::commands {
 namespace {
@@ -30,8 +31,11 @@ struct GenerateArguments {
 
 int run_generate(const GenerateArguments& arguments, Job job, transport::World& world) {
   if (job.data.tokenizer.empty()) {
-    throw data::DataError(
-        fmt::format("{}: data.tokenizer names no tokenizer to write text with", arguments.job.file));
+    throw JobError(
+        fmt::format("{}: data.tokenizer: required by generate, but missing: the tokenizer to write text "
+                    "with, also --set data.tokenizer=FILE\n",
+                    arguments.job.file),
+        1);
   }
   // One sequence at a time; every replica would write the same.
   job.batch.micro = 1;
@@ -99,11 +103,11 @@ CLI::App* add_generate(CLI::App& parent, int& exit_code) {
       "Examples:\n"
       "  penstock generate configs/quickstart.toml --prompt \"In the beginning\" --tokens 200\n"
       "  penstock generate job.toml --temperature 0.8 --top-p 0.95 --texts 3 --seed 7");
-  command->callback([arguments, &exit_code] {
+  command->callback([arguments, command, &exit_code] {
     exit_code = run_command([&] {
-      return run_ranks(
-          arguments->job, "penstock generate " + arguments->job.file,
-          [&](const Job& job, transport::World& world) { return run_generate(*arguments, job, world); });
+      return run_ranks(arguments->job, given_command(*command), [&](const Job& job, transport::World& world) {
+        return run_generate(*arguments, job, world);
+      });
     });
   });
   return command;

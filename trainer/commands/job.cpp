@@ -4,9 +4,9 @@
 
 #include <fmt/format.h>
 
+#include "trainer/commands/foreign_options.h"
 #include "trainer/commands/job_arguments.h"
 #include "trainer/commands/run_command.h"
-#include "trainer/job/exit_code.h"
 #include "trainer/job/write_job.h"
 
 namespace penstock::commands {
@@ -26,15 +26,17 @@ CLI::App* add_job(CLI::App& parent, int& exit_code) {
       "Examples:\n"
       "  penstock job configs/quickstart.toml\n"
       "  penstock job --docs > docs/job-file.md");
+  command->parse_complete_callback([arguments, command] {
+    if (arguments->docs)
+      refuse_given(*command, "the documentation is of every job", {{"job", ""}, {"--set", ""}});
+    else if (arguments->job.file.empty())
+      throw CLI::ValidationError("name a job file, or pass --docs");
+  });
   command->callback([arguments, &exit_code] {
     exit_code = run_command([&] {
       if (arguments->docs) {
         fmt::print("{}", job_file_page());
         return 0;
-      }
-      if (arguments->job.file.empty()) {
-        fmt::print(stderr, "penstock job: name a job file, or pass --docs\n");
-        return static_cast<int>(ExitCode::usage);
       }
       fmt::print("{}", to_toml(arguments->job.read()));
       return 0;

@@ -3,15 +3,39 @@
 #include <iostream>
 #include <memory>
 
-#include <fmt/format.h>
-
+#include "trainer/commands/foreign_options.h"
 #include "trainer/commands/job_arguments.h"
 #include "trainer/commands/plan_job.h"
 #include "trainer/commands/plan_schedule.h"
 #include "trainer/commands/run_command.h"
-#include "trainer/job/exit_code.h"
 
 namespace penstock::commands {
+namespace {
+
+void check_options(const CLI::App& command, bool job) {
+  if (job) {
+    refuse_given(command, "the job file says what is planned",
+                 {{"--pipeline", "--set parallel.pipeline={}"},
+                  {"--micro-batches", "--set batch.micro=N (micro-batches are batch.global / data / micro)"},
+                  {"--chunks", "--set parallel.chunks={}"},
+                  {"--waves", "--set parallel.chunks=N, two a wave"},
+                  {"--warmup-slack", "--set parallel.warmup_slack={}"},
+                  {"--costs", "--profile FILE"},
+                  {"--emit-csv", "--schedule NAME --pipeline P --micro-batches M --emit-csv {}"},
+                  {"--svg", "--schedule NAME --pipeline P --micro-batches M --svg {}"}});
+  } else {
+    const std::string instead = "name a job file in the schedule's place";
+    refuse_given(command, "a schedule is planned without a model, at given costs",
+                 {{"--set", instead},
+                  {"--profile", instead},
+                  {"--cluster", instead},
+                  {"--any-micro", instead},
+                  {"--brief", instead},
+                  {"--memory", instead}});
+  }
+}
+
+}  // namespace
 
 CLI::App* add_plan(CLI::App& parent, int& exit_code) {
   struct Arguments {
@@ -35,17 +59,19 @@ CLI::App* add_plan(CLI::App& parent, int& exit_code) {
       "  penstock plan --schedule zbv --pipeline 4 --micro-batches 8         # a schedule, drawn\n"
       "  penstock plan --schedule 1f1b --pipeline 8 --micro-batches 32 --costs 1,1,1,0.1 --svg 1f1b.svg\n"
       "  penstock plan --schedules --pipeline 8 --micro-batches 32           # all of them in one table");
+  command->parse_complete_callback([arguments, command] {
+    const bool job = !arguments->job.file.empty();
+    if (job == arguments->schedule.given()) {
+      throw CLI::ValidationError(job ? "name either a job file or a schedule, not both"
+                                     : "name a job file, --schedule or --schedules");
+    }
+    check_options(*command, job);
+  });
   command->callback([arguments, &exit_code] {
     exit_code = run_command([&] {
       const bool job = !arguments->job.file.empty();
-      if (job == arguments->schedule.given()) {
-        fmt::print(
-            stderr, "penstock: error: name {}\nRun `penstock plan --help` for what it takes.\n",
-            job ? "either a job file or a schedule, not both" : "a job file, --schedule or --schedules");
-        return static_cast<int>(ExitCode::usage);
-      }
       return job ? run_plan_job(arguments->job, arguments->planning, arguments->schedule.json, std::cout)
-                 : run_plan_schedule(arguments->schedule, std::cout, std::cerr);
+                 : run_plan_schedule(arguments->schedule, std::cout);
     });
   });
   return command;

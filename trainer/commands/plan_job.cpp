@@ -16,6 +16,7 @@
 #include "trainer/corpus.h"
 #include "trainer/job/cluster_file.h"
 #include "trainer/job_plan.h"
+#include "trainer/memory_limit.h"
 #include "trainer/memory_report.h"
 #include "trainer/plan_figures.h"
 #include "trainer/plan_json.h"
@@ -151,7 +152,8 @@ class Planning {
           static_cast<int64_t>(cluster_->device.memory_gib * (1 << 30)) * cluster_->device.devices_per_rank;
       limit = std::min(limit.value_or(device), device);
     }
-    if (elsewhere()) return limit;
+    if (limit) return arena_limit(job_, *limit);
+    if (elsewhere()) return std::nullopt;
     return device_memory_limit(job_, job_.parallel.pipeline * job_.parallel.data);
   }
 
@@ -206,6 +208,13 @@ void print(Planning& planning, std::ostream& out) {
         workload.model.micro_batch, job.batch.micro);
   }
   out << fmt::format("plan: {}{}\n\n", plan_line(plan), plan.chosen.proved ? " (no cut is better)" : "");
+  const std::string misfit = misfit_text(plan.chosen.prediction, request.machine);
+  if (!misfit.empty()) {
+    out << "nothing fits: of all that the job leaves open, this plan misses its memory least, and its "
+           "figures "
+           "are of a step\nthat cannot be run\n"
+        << misfit << "to fit, " << memory_advice(job) << "\n\n";
+  }
   const std::vector<std::string> limits = planner::limits(request, plan);
   if (!planning.options().brief) out << stage_map(plan, request) << "\n";
   out << step_table(plan, request.machine);
@@ -275,7 +284,7 @@ int run_plan_job(const JobArguments& arguments, const PlanJobOptions& options, b
   if (!planning.elsewhere()) {  // after the pieces: they say what to cut
     const Job decided = planning.decided();
     const runtime::PipelinePlan pipeline = runtime::plan_pipeline(pipeline_request(decided));
-    check_memory_limit(memory_report(decided, planning.backend(), pipeline), decided,
+    check_memory_limit(memory_report(decided, planning.backend(), pipeline), planning.job(),
                        *planning.backend().device, false);
   }
   return 0;

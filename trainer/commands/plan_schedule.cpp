@@ -1,17 +1,16 @@
 #include "trainer/commands/plan_schedule.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdlib>
-#include <cstring>
-#include <fstream>
 #include <iostream>
+#include <memory>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "data/file_writer.h"
 #include "parallel/schedule/catalogue.h"
 #include "parallel/schedule/csv.h"
 #include "parallel/schedule/draw.h"
@@ -47,12 +46,14 @@ std::string title(const schedule::Schedule& schedule) {
                      schedule.chunks);
 }
 
-void write_picture(const std::string& path, const std::string& svg) {
-  std::ofstream file(path, std::ios::binary);
-  file << svg;
-  file.close();
-  if (!file)
-    throw ScheduleError(fmt::format("cannot write the picture to \"{}\": {}", path, std::strerror(errno)));
+/// An output that was asked for, opened before the work: a path that cannot be written costs nothing.
+std::unique_ptr<data::FileWriter> output(const std::string& path) {
+  return path.empty() ? nullptr : std::make_unique<data::FileWriter>(path);
+}
+
+void finish(data::FileWriter& file, const std::string& text) {
+  file.write(text);
+  file.commit();
 }
 
 void print_ranks(const Measures& measures, std::ostream& out) {
@@ -129,13 +130,12 @@ void plan_one(const PlanScheduleOptions& options, std::ostream& out) {
   }
   const RankCosts costs = read_costs(options.costs);
   const ScheduleOptions asked = with_waves(sizes(options), options);
+  std::unique_ptr<data::FileWriter> csv = output(options.csv_path);
+  std::unique_ptr<data::FileWriter> svg = output(options.svg_path);
   const ScheduleAnswer made = answer(options.schedule, asked, costs);
   const ScheduleAnswer drawn = picture(made, asked, costs);
-  if (!options.csv_path.empty())
-    write_csv_file(schedule::generate(options.schedule, asked), options.csv_path);
-  if (!options.svg_path.empty()) {
-    write_picture(options.svg_path, draw_svg(drawn.program, drawn.timeline, title(made.schedule)));
-  }
+  if (csv) finish(*csv, schedule::write_csv(schedule::generate(options.schedule, asked)));
+  if (svg) finish(*svg, draw_svg(drawn.program, drawn.timeline, title(made.schedule)));
   if (options.json) {
     out << to_json(made).dump(2) << "\n";
   } else {
@@ -225,17 +225,12 @@ void add_schedule_options(CLI::App& plan, PlanScheduleOptions& options) {
   plan.add_flag("--json", options.json, "print JSON");
 }
 
-int run_plan_schedule(const PlanScheduleOptions& options, std::ostream& out, std::ostream& err) {
-  try {
-    if (options.compare && !options.schedule.empty()) {
-      throw ScheduleError("--schedule and --schedules exclude each other: one schedule, or all of them");
-    }
-    options.compare ? compare(options, out) : plan_one(options, out);
-    return 0;
-  } catch (const ScheduleError& error) {
-    err << "penstock plan: " << error.what() << "\n";
-    return 2;
+int run_plan_schedule(const PlanScheduleOptions& options, std::ostream& out) {
+  if (options.compare && !options.schedule.empty()) {
+    throw ScheduleError("--schedule and --schedules exclude each other: one schedule, or all of them");
   }
+  options.compare ? compare(options, out) : plan_one(options, out);
+  return 0;
 }
 
 }  // namespace penstock::commands

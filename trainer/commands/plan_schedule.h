@@ -33,8 +33,9 @@ struct PlanScheduleOptions {
 // Adds the flags to `penstock plan`.
 void add_schedule_options(CLI::App& plan, PlanScheduleOptions& options);
 
-// Returns the exit code: 0, or 2 with the reason on `err`. Draws in colour only where `out` is std::cout on a
-// terminal.
-int run_plan_schedule(const PlanScheduleOptions& options, std::ostream& out, std::ostream& err);
+// Returns the exit code 0. schedule::ScheduleError for what cannot be planned, data::WriteError for a picture
+// or CSV that cannot be written, before anything is planned. Draws in colour only where `out` is std::cout on
+// a terminal.
+int run_plan_schedule(const PlanScheduleOptions& options, std::ostream& out);
 
 }  // namespace penstock::commands

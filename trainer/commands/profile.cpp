@@ -9,14 +9,16 @@
 
 #include <fmt/format.h>
 
+#include "data/data_error.h"
 #include "data/file_writer.h"
+#include "trainer/commands/foreign_options.h"
+#include "trainer/commands/given_command.h"
 #include "trainer/commands/job_arguments.h"
 #include "trainer/commands/number_check.h"
 #include "trainer/commands/profile_table.h"
 #include "trainer/commands/run_command.h"
 #include "trainer/commands/run_ranks.h"
 #include "trainer/corpus.h"
-#include "trainer/job/exit_code.h"
 #include "trainer/job_profile.h"
 #include "trainer/report/progress_bar.h"
 #include "trainer/run_folder.h"
@@ -68,24 +70,32 @@ std::string output_path(const ProfileArguments& arguments, const Job& job) {
   return RunPaths(std::filesystem::path(job.run.folder) / job.run.name).profile().string();
 }
 
-void write_profile_file(const std::string& path, const planner::Profile& profile) {
+// Opened before the work, so that a wrong path costs nothing.
+std::unique_ptr<data::FileWriter> open_output(const std::string& path) {
   const std::filesystem::path folder = std::filesystem::path(path).parent_path();
   std::error_code error;
   if (!folder.empty()) std::filesystem::create_directories(folder, error);
-  if (error)
-    throw RunFolderError(fmt::format("cannot create the folder {}: {}", folder.string(), error.message()));
-  data::write_file(path, planner::write_profile(profile));
+  if (error) throw data::write_error(folder.string(), "create the folder", error.value());
+  return std::make_unique<data::FileWriter>(path);
+}
+
+void write_profile_file(data::FileWriter& file, const planner::Profile& profile) {
+  file.write(planner::write_profile(profile));
+  file.commit();
 }
 
 // From what a run measured: needs no ranks.
 int run_from_run(const ProfileArguments& arguments) {
+  std::unique_ptr<data::FileWriter> file;
+  if (!arguments.output.empty()) file = open_output(arguments.output);
   const RunProfile made = profile_from_run(arguments.from_run);
-  const std::string path =
-      arguments.output.empty() ? RunPaths(arguments.from_run).profile().string() : arguments.output;
-  write_profile_file(path, made.profile);
+  // Only now: a folder that is no run's is left as it is.
+  if (!file) file = open_output(RunPaths(arguments.from_run).profile().string());
+  write_profile_file(*file, made.profile);
+  for (const std::string& note : made.notes) fmt::print(stderr, "penstock: note: {}\n", note);
   fmt::print("{}by {} steps of {}; among a rank's units split {}; written to {}\n",
              profile_table(made.profile, made.job.batch.micro), made.steps, arguments.from_run, made.scaled,
-             path);
+             file->path());
   return 0;
 }
 
@@ -94,6 +104,8 @@ int run_profile(const ProfileArguments& arguments, Job job, transport::World& wo
   const bool leads = world.rank() == 0;
   runtime::ProfileRequest request = profile_request(job, sizes_of(arguments, job), modes_of(arguments));
   request.effort.repetitions = static_cast<int>(arguments.repetitions);
+  std::unique_ptr<data::FileWriter> file;
+  if (leads) file = open_output(output_path(arguments, job));
   Backend backend = make_backend(job, world.rank());
   std::optional<report::ProgressBar> bar;
   planner::Profile profile =
@@ -112,9 +124,8 @@ int run_profile(const ProfileArguments& arguments, Job job, transport::World& wo
   if (!leads) return 0;
   if (bar) bar->finish();
   describe(profile, job);
-  const std::string path = output_path(arguments, job);
-  write_profile_file(path, profile);
-  fmt::print("{}written to {}\n", profile_table(profile, job.batch.micro), path);
+  write_profile_file(*file, profile);
+  fmt::print("{}written to {}\n", profile_table(profile, job.batch.micro), file->path());
   return 0;
 }
 
@@ -152,18 +163,22 @@ CLI::App* add_profile(CLI::App& parent, int& exit_code) {
       "  mpirun -n 4 penstock profile job.toml                    # with the links of four processes\n"
       "  penstock profile job.toml --micro-batches 1,2,4 --output profile.json\n"
       "  penstock profile --from-run runs/NAME                    # from a run's own steps");
-  command->callback([arguments, &exit_code] {
+  command->parse_complete_callback([arguments, command] {
+    if (arguments->job.file.empty() == arguments->from_run.empty())
+      throw CLI::ValidationError("name either a job file or a run (--from-run)");
+    if (arguments->from_run.empty()) return;
+    refuse_given(*command, "a run is known at its own job, micro-batch size and recomputation",
+                 {{"--set", "name the job file"},
+                  {"--micro-batches", "name the job file"},
+                  {"--recompute", "name the job file"},
+                  {"--repetitions", "name the job file"}});
+  });
+  command->callback([arguments, command, &exit_code] {
     exit_code = run_command([&] {
-      if (arguments->job.file.empty() == arguments->from_run.empty()) {
-        fmt::print(stderr,
-                   "penstock: error: name either a job file or a run (--from-run)\nRun `penstock profile "
-                   "--help` for what it takes.\n");
-        return static_cast<int>(ExitCode::usage);
-      }
       if (!arguments->from_run.empty()) return run_from_run(*arguments);
-      return run_ranks(
-          arguments->job, "penstock profile " + arguments->job.file,
-          [&](const Job& job, transport::World& world) { return run_profile(*arguments, job, world); });
+      return run_ranks(arguments->job, given_command(*command), [&](const Job& job, transport::World& world) {
+        return run_profile(*arguments, job, world);
+      });
     });
   });
   return command;

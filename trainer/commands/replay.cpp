@@ -1,20 +1,22 @@
 #include "trainer/commands/replay.h"
 
-#include <cerrno>
 #include <cstdlib>
-#include <cstring>
-#include <fstream>
 #include <iostream>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "data/file_writer.h"
 #include "kernels/transport/launch.h"
 #include "kernels/transport/mpi_world.h"
 #include "parallel/schedule/measures.h"
+#include "trainer/commands/foreign_options.h"
+#include "trainer/commands/given_command.h"
 #include "trainer/commands/number_check.h"
+#include "trainer/commands/print_error.h"
 #include "trainer/commands/run_command.h"
 #include "trainer/job/exit_code.h"
 #include "trainer/replay/step_summary.h"
@@ -33,6 +35,7 @@ runtime::ReplayTimes times_of(const ReplayArguments& arguments, const Program& p
   std::vector<runtime::Disturbance> disturbances;
   for (const std::string& text : arguments.disturbances)
     disturbances.push_back(runtime::read_disturbance(text));
+  runtime::require_within(disturbances, arguments.first_step, arguments.steps);
   constexpr double percent = 0.01;
   return {program,
           costs,
@@ -44,12 +47,11 @@ runtime::ReplayTimes times_of(const ReplayArguments& arguments, const Program& p
 /// Prints the steps that were asked for, and writes their stamps.
 class Report {
  public:
-  Report(const ReplayArguments& arguments, const Program& program, std::ostream& out)
-      : arguments_(arguments), account_(program), out_(out) {
-    if (arguments.stamps_path.empty()) return;
-    stamps_.open(arguments.stamps_path, std::ios::binary);
-    stamps_ << replay::stamp_head;
-    check_stamps();
+  /// `stamps`: where they go; nothing where none were asked for.
+  Report(const ReplayArguments& arguments, const Program& program, std::ostream& out,
+         std::optional<data::FileWriter>& stamps)
+      : arguments_(arguments), account_(program), out_(out), stamps_(stamps) {
+    if (stamps_) stamps_->write(replay::stamp_head);
   }
 
   void begin(const std::string& title) { out_ << title << "\n" << replay::summary_head() << std::flush; }
@@ -60,13 +62,11 @@ class Report {
     sum_ += summary.seconds;
     ++count_;
     out_ << replay::summary_line(summary) << std::flush;
-    if (stamps_.is_open()) {
-      stamps_ << replay::stamp_lines(step, ranks);
-      check_stamps();
-    }
+    if (stamps_) stamps_->write(replay::stamp_lines(step, ranks));
   }
 
   void end(double simulated) {
+    if (stamps_) stamps_->commit();
     if (count_ == 0) return;
     const double mean = sum_ / static_cast<double>(count_);
     out_ << fmt::format(
@@ -75,26 +75,45 @@ class Report {
   }
 
  private:
-  void check_stamps() {
-    if (stamps_.good()) return;
-    throw ScheduleError(
-        fmt::format("cannot write stamps to \"{}\": {}", arguments_.stamps_path, std::strerror(errno)));
-  }
-
   const ReplayArguments& arguments_;
   replay::ReplayAccount account_;
   std::ostream& out_;
-  std::ofstream stamps_;
+  std::optional<data::FileWriter>& stamps_;
   double sum_ = 0;
   int count_ = 0;
 };
 
+void check_options(const CLI::App& command, const ReplayArguments& arguments) {
+  if (arguments.source.job.file.empty()) {
+    refuse_given(command, "without a job file a schedule is replayed, at given costs",
+                 {{"--profile", "name the job file, or --costs"}, {"--set", "name the job file"}});
+  } else {
+    refuse_given(command, "the job file says what is replayed",
+                 {{"--schedule", "--set parallel.schedule={}"},
+                  {"--pipeline", "--set parallel.pipeline={}"},
+                  {"--micro-batches", "--set batch.micro=N (micro-batches are batch.global / data / micro)"},
+                  {"--chunks", "--set parallel.chunks={}"},
+                  {"--warmup-slack", "--set parallel.warmup_slack={}"},
+                  {"--costs", "--profile FILE"},
+                  {"--stage-costs", "--profile FILE"},
+                  {"--reduction", "--profile FILE"},
+                  {"--tied-sum", "--profile FILE"},
+                  {"--optimizer", "--profile FILE"}});
+  }
+  if (!arguments.sleeping)
+    refuse_given(command, "in virtual time no bytes move", {{"--message-bytes", "add --sleep"}});
+  if (arguments.rank_sigma == 0)
+    refuse_given(command, "it is of the ranks' noise, which is 0", {{"--correlation", "add --rank-noise"}});
+  if (arguments.rank_sigma == 0 && arguments.action_sigma == 0)
+    refuse_given(command, "there is no noise", {{"--seed", "add --rank-noise or --action-noise"}});
+}
+
 /// The MPI world that a launcher made for us, if one did.
-std::unique_ptr<transport::World> launched_world(int ranks) {
+std::unique_ptr<transport::World> launched_world(int ranks, const std::string& command) {
   transport::LaunchRequest request;
   request.pipeline = ranks;
   request.data = 1;
-  request.command = "penstock replay --sleep …";
+  request.command = command;
   const transport::LaunchSigns signs =
       transport::read_launch_signs([](const char* name) { return std::getenv(name); });
   std::unique_ptr<transport::World> mpi;
@@ -164,12 +183,17 @@ void add_replay_options(CLI::App& command, ReplayArguments& arguments) {
       ->check(whole_number(1, int64_t{1} << 32U));
   command.add_option("--stamps", arguments.stamps_path,
                      "write when every instruction ran to this file (CSV), of the steps that are printed");
+  command.parse_complete_callback([&command, &arguments] {
+    check_options(command, arguments);
+    arguments.command = given_command(command);
+  });
 }
 
 int run_replay_command(const ReplayArguments& arguments, std::ostream& out) {
+  // Opened before the work, so that a wrong path costs nothing.
+  std::optional<data::FileWriter> stamps;
+  if (!arguments.stamps_path.empty() && launched_rank() == 0) stamps.emplace(arguments.stamps_path);
   const bool job = !arguments.source.job.file.empty();
-  if (!job && !arguments.source.profile.empty())
-    throw ScheduleError("--profile holds the costs of a job's units: name the job file");
   const ReplaySource source = job ? job_source(arguments.source) : schedule_source(arguments.source);
   const Program& program = source.program;
   const runtime::ReplayTimes times = times_of(arguments, program, source.costs);
@@ -178,7 +202,7 @@ int run_replay_command(const ReplayArguments& arguments, std::ostream& out) {
   options.steps = arguments.steps;
   options.sleeping = arguments.sleeping;
   options.message_bytes = arguments.message_bytes;
-  const std::unique_ptr<transport::World> mpi = launched_world(program.schedule.ranks);
+  const std::unique_ptr<transport::World> mpi = launched_world(program.schedule.ranks, arguments.command);
   if (mpi && !arguments.sleeping)
     throw ScheduleError("virtual time runs in one process: add --sleep, or start without a launcher");
   if (mpi && times.disturbs_links())
@@ -188,7 +212,7 @@ int run_replay_command(const ReplayArguments& arguments, std::ostream& out) {
     replay::run_replay_rank(*mpi, program, times, options, {});
     return static_cast<int>(ExitCode::finished);
   }
-  Report report(arguments, program, out);
+  Report report(arguments, program, out, stamps);
   report.begin(fmt::format("{}; {} steps {}", source.title, arguments.steps,
                            arguments.sleeping ? "asleep, in real time" : "in virtual time"));
   const auto sink = [&](uint64_t step, std::span<const replay::RankStep> ranks) { report.add(step, ranks); };

@@ -24,6 +24,7 @@ struct ReplayArguments {
   bool sleeping = false;
   int64_t message_bytes = 1;
   std::string stamps_path;
+  std::string command;  ///< as it was given, for messages
 };
 
 void add_replay_options(CLI::App& command, ReplayArguments& arguments);

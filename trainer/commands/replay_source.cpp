@@ -1,5 +1,6 @@
 #include "trainer/commands/replay_source.h"
 
+#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
@@ -14,6 +15,7 @@
 #include "trainer/corpus.h"
 #include "trainer/job_costs.h"
 #include "trainer/job_plan.h"
+#include "trainer/memory_limit.h"
 
 namespace penstock::commands {
 
@@ -68,8 +70,11 @@ ReplaySource job_source(const ReplaySourceArguments& arguments) {
   Backend backend = make_backend(job, 0);
   const JobCosts costs = arguments.profile.empty() ? job_costs(job, backend, nullptr)
                                                    : costs_from_profile(job, backend, arguments.profile);
-  if (leaves_open(job))
-    job = decided_job(job, planner::make_plan(plan_request(job, costs, stated_memory_limit(job))));
+  if (leaves_open(job)) {
+    std::optional<int64_t> limit = stated_memory_limit(job);
+    if (limit) limit = arena_limit(job, *limit);
+    job = decided_job(job, planner::make_plan(plan_request(job, costs, limit)));
+  }
   runtime::PipelineRequest request = pipeline_request(job);
   request.costs = costs.model;
   runtime::PipelinePlan plan = plan_pipeline(request);

@@ -1,12 +1,10 @@
 #include "trainer/commands/run_command.h"
 
 #include <cerrno>
-#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <exception>
 #include <string>
-#include <thread>
 
 #include <fmt/format.h>
 
@@ -18,67 +16,41 @@
 #include "parallel/runtime/disturbance.h"
 #include "parallel/schedule/schedule.h"
 #include "trainer/checkpoint/checkpoint_error.h"
-#include "trainer/commands/run_ranks.h"
+#include "trainer/commands/print_error.h"
 #include "trainer/job/problems.h"
-#include "trainer/memory_report.h"
+#include "trainer/memory_limit.h"
 #include "trainer/resume.h"
 #include "trainer/run_folder.h"
 
 namespace penstock::commands {
 namespace {
 
-// What is wrong with a job every rank finds, and rank 0 says it alone. A launcher ends all ranks as soon as
-// one leaves with an error: the others let rank 0 speak first.
-void print_error(ExitCode code, const std::string& text) {
-  constexpr std::chrono::seconds head_start(1);
-  const int rank = launched_rank();
-  if (rank > 0) std::this_thread::sleep_for(head_start);
-  if (rank == 0) {
-    fmt::print(stderr, "{}", text);
-  } else if (code != ExitCode::usage) {
-    fmt::print(stderr, "rank {}: {}", rank, text);
-  }
-}
-
-int report(ExitCode code, const char* what) {
-  print_error(code, fmt::format("penstock: error: {}\n", what));
-  return static_cast<int>(code);
+template <class... Errors>
+bool is_one_of(const std::exception& error) {
+  return ((dynamic_cast<const Errors*>(&error) != nullptr) || ...);
 }
 
 }  // namespace
 
+ExitCode exit_code_of(const std::exception& error) {
+  if (is_one_of<JobError, ResumeError, MemoryLimitError, transport::LaunchError, schedule::ScheduleError,
+                runtime::DisturbanceError, planner::PartitionError, planner::PlanError, planner::ProfileError,
+                RunFolderError>(error))
+    return ExitCode::usage;
+  if (is_one_of<data::WriteError, checkpoint::SaveError>(error)) return ExitCode::storage;
+  if (is_one_of<data::DataError>(error)) return ExitCode::data;
+  if (is_one_of<checkpoint::CheckpointError>(error)) return ExitCode::no_checkpoint;
+  return ExitCode::internal_error;
+}
+
 int run_command(const std::function<int()>& work) {
   try {
     return work();
-  } catch (const JobError& error) {
-    print_error(ExitCode::usage, error.what());
-    return static_cast<int>(ExitCode::usage);
-  } catch (const ResumeError& error) {
-    return report(ExitCode::usage, error.what());
-  } catch (const MemoryLimitError& error) {
-    return report(ExitCode::usage, error.what());
-  } catch (const transport::LaunchError& error) {
-    return report(ExitCode::usage, error.what());
-  } catch (const schedule::ScheduleError& error) {
-    return report(ExitCode::usage, error.what());
-  } catch (const runtime::DisturbanceError& error) {
-    return report(ExitCode::usage, error.what());
-  } catch (const planner::PartitionError& error) {
-    return report(ExitCode::usage, error.what());
-  } catch (const planner::PlanError& error) {
-    return report(ExitCode::usage, error.what());
-  } catch (const planner::ProfileError& error) {
-    return report(ExitCode::usage, error.what());
-  } catch (const RunFolderError& error) {
-    return report(ExitCode::usage, error.what());
-  } catch (const data::DataError& error) {
-    return report(ExitCode::data, error.what());
-  } catch (const checkpoint::CheckpointError& error) {
-    return report(ExitCode::no_checkpoint, error.what());
-  } catch (const checkpoint::SaveError& error) {
-    return report(ExitCode::storage, error.what());
   } catch (const std::exception& error) {
-    return report(ExitCode::internal_error, error.what());
+    const ExitCode code = exit_code_of(error);
+    const bool whole = is_one_of<JobError>(error);  // several lines, ready to print
+    print_error(code, whole ? error.what() : fmt::format("penstock: error: {}\n", error.what()));
+    return static_cast<int>(code);
   }
 }
 
@@ -86,10 +58,11 @@ int checked_output(int exit_code) {
   errno = 0;
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return exit_code;
   const std::string reason = errno == 0 ? "an earlier write failed" : std::strerror(errno);
-  const int failed =
-      report(ExitCode::storage,
-             fmt::format("cannot write to standard output: {}; what is there is incomplete", reason).c_str());
-  return exit_code == 0 ? failed : exit_code;
+  print_error(
+      ExitCode::storage,
+      fmt::format("penstock: error: cannot write to standard output: {}; what is there is incomplete\n",
+                  reason));
+  return exit_code == 0 ? static_cast<int>(ExitCode::storage) : exit_code;
 }
 
 }  // namespace penstock::commands

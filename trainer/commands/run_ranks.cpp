@@ -1,11 +1,10 @@
 #include "trainer/commands/run_ranks.h"
 
-#include <charconv>
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <memory>
 #include <optional>
-#include <string_view>
 #include <thread>
 
 #include "kernels/transport/inproc/inproc_world.h"
@@ -24,6 +23,7 @@ int run_ranks(const JobArguments& arguments, const std::string& command,
   request.pipeline = asked.parallel.pipeline;
   if (asked.parallel.data > 0) request.data = asked.parallel.data;
   request.command = command;
+  constexpr double longest_start = 1e6;  // seconds; a job may say any number
   const auto variable = [](const char* name) { return std::getenv(name); };
   const transport::LaunchSigns signs = transport::read_launch_signs(variable);
   std::unique_ptr<transport::World> processes;
@@ -32,7 +32,8 @@ int run_ranks(const JobArguments& arguments, const std::string& command,
   } else if (request.transport == TransportChoice::tcp) {
     processes = transport::make_tcp_world(
         transport::read_tcp_place(variable, asked.comm.address, static_cast<int>(asked.comm.port)),
-        {.start = std::chrono::milliseconds(static_cast<int64_t>(1000 * asked.watchdog.start_s))});
+        {.start = std::chrono::milliseconds(
+             static_cast<int64_t>(1000 * std::min(asked.watchdog.start_s, longest_start)))});
   }
   const transport::LaunchPlan plan =
       transport::plan_launch(request, signs, processes ? processes->size() : 0);
@@ -58,18 +59,6 @@ int run_ranks(const JobArguments& arguments, const std::string& command,
     if (world.rank() == 0) code = mine;
   });
   return code;
-}
-
-int launched_rank() {
-  for (const char* name : {"PMIX_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID"}) {
-    const char* text = std::getenv(name);
-    if (text == nullptr) continue;
-    const std::string_view digits(text);
-    int rank = 0;
-    std::from_chars(digits.begin(), digits.end(), rank);
-    return rank;
-  }
-  return 0;
 }
 
 }  // namespace penstock::commands

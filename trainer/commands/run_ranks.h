@@ -16,7 +16,4 @@ namespace penstock::commands {
 int run_ranks(const JobArguments& arguments, const std::string& command,
               const std::function<int(const Job&, transport::World&)>& body);
 
-/// The rank that a launcher gave this process, as far as its environment tells; 0 without a launcher.
-int launched_rank();
-
 }  // namespace penstock::commands

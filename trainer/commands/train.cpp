@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "trainer/commands/given_command.h"
 #include "trainer/commands/job_arguments.h"
 #include "trainer/commands/run_command.h"
 #include "trainer/commands/run_ranks.h"
@@ -51,7 +52,7 @@ CLI::App* add_train(CLI::App& parent, int& exit_code, std::vector<std::string> c
   command->footer(
       "Exit status: 0 finished, 75 stopped on request with a checkpoint (run again), 2 job, 3 data, 4 "
       "checkpoint,\n"
-      "5 NaN or Inf, 6 disk. Signals: USR1, TERM, INT save and stop; USR2 saves; a second INT leaves at "
+      "5 NaN or Inf, 6 a file cannot be written. Signals: USR1, TERM, INT save and stop; USR2 saves; a second INT leaves at "
       "once.\n"
       "To mpirun send USR1: it kills its ranks a second after TERM or INT (--mca "
       "odls_base_sigkill_timeout).\n"
@@ -62,12 +63,11 @@ CLI::App* add_train(CLI::App& parent, int& exit_code, std::vector<std::string> c
       "  penstock train job.toml --set parallel.pipeline=4              # four ranks as threads of one "
       "process\n"
       "  mpirun -n 4 penstock train job.toml --set parallel.pipeline=4  # four processes");
-  command->callback([arguments, &exit_code] {
+  command->callback([arguments, command, &exit_code] {
     exit_code = run_command([&] {
-      return run_ranks(arguments->job, "penstock train " + arguments->job.file,
-                       [&](const Job& job, transport::World& world) {
-                         return train_rank(job, arguments->options, world);
-                       });
+      return run_ranks(arguments->job, given_command(*command), [&](const Job& job, transport::World& world) {
+        return train_rank(job, arguments->options, world);
+      });
     });
   });
   return command;

@@ -5,8 +5,10 @@
 
 #include <fmt/format.h>
 
+#include "parallel/schedule/nearest.h"
+#include "trainer/commands/given_command.h"
+#include "trainer/commands/print_error.h"
 #include "trainer/job/exit_code.h"
-#include "trainer/job/nearest.h"
 
 namespace penstock::commands {
 namespace {
@@ -16,10 +18,6 @@ const CLI::App* active(const CLI::App& app) {
   const CLI::App* at = &app;
   while (!at->get_subcommands().empty()) at = at->get_subcommands().front();
   return at;
-}
-
-std::string full_name(const CLI::App& app) {
-  return app.get_parent() == nullptr ? app.get_name() : full_name(*app.get_parent()) + " " + app.get_name();
 }
 
 // What the word could have been: a sub-command, or an option of the command.
@@ -47,7 +45,8 @@ int report_usage_error(const CLI::App& app, const CLI::ParseError& error) {
     if (!near.empty()) text += fmt::format("; did you mean \"{}\"?", near);
     break;
   }
-  fmt::print(stderr, "penstock: error: {}\nRun `{} --help` for what it takes.\n", text, full_name(*command));
+  print_error(ExitCode::usage, fmt::format("penstock: error: {}\nRun `{} --help` for what it takes.\n", text,
+                                           full_name(*command)));
   return static_cast<int>(ExitCode::usage);
 }
 

@@ -41,15 +41,21 @@ struct ClusterDevice {
     v.key("devices_per_rank", devices_per_rank)
         .between(1, 4096)
         .help("devices that work as one rank (tensor parallel); their memory and rates add up");
-    v.key("memory_gib", memory_gib).above(0).word("unlimited", 0).help("of a device, GiB");
-    v.key("fp32_tflops", fp32_tflops).above(0).required().help("of a device in fp32, 10^12 FLOP/s");
-    v.key("bf16_tflops", bf16_tflops).above(0).required().help("the same in bf16, dense");
-    v.key("memory_gb_per_s", memory_gb_per_s).above(0).required().help("a device's memory, 10^9 bytes/s");
+    v.key("memory_gib", memory_gib).from_to(0.001, 1 << 20).word("unlimited", 0).help("of a device, GiB");
+    v.key("fp32_tflops", fp32_tflops)
+        .from_to(0.001, 1e6)
+        .required()
+        .help("of a device in fp32, 10^12 FLOP/s");
+    v.key("bf16_tflops", bf16_tflops).from_to(0.001, 1e6).required().help("the same in bf16, dense");
+    v.key("memory_gb_per_s", memory_gb_per_s)
+        .from_to(0.001, 1e6)
+        .required()
+        .help("a device's memory, 10^9 bytes/s");
     v.key("product_efficiency", product_efficiency)
-        .above(0)
+        .from_to(0.001, 1)
         .help("share of the FLOP/s that large products reach, and tensor-parallel messages leave");
     v.key("memory_efficiency", memory_efficiency)
-        .above(0)
+        .from_to(0.001, 1)
         .help("share of the memory's rate that passes reach");
     v.key("state_shards", state_shards)
         .between(1, 1 << 20)
@@ -66,9 +72,9 @@ struct ClusterLink {
 
   template <class Visitor>
   void describe(Visitor& v) {
-    v.key("latency_us", latency_us).above(0).help("until the first byte arrives, 10^-6 s");
+    v.key("latency_us", latency_us).from_to(0, 1e9).help("until the first byte arrives, 10^-6 s");
     v.key("gb_per_s", gb_per_s)
-        .above(0)
+        .from_to(1e-6, 1e6)
         .required()
         .help("of a rank while messages pass both ways, 10^9 bytes/s each way");
   }

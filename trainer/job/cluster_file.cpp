@@ -22,14 +22,7 @@ Cluster parse_cluster(std::string_view text, const std::string& name) {
   TomlNode document = parse_toml(text, problems);
   problems.throw_if_any();  // without a document every key would seem to be missing
   Cluster cluster;
-  const GivenKeys given = read_sections(document, sections_of(cluster), problems);
-  for (const char* path : {"device.product_efficiency", "device.memory_efficiency"}) {
-    const double share = std::string_view(path) == "device.product_efficiency"
-                             ? cluster.device.product_efficiency
-                             : cluster.device.memory_efficiency;
-    if (share > 1 && !given.spoilt(path))
-      problems.add(given.place_of(path), std::string(path) + ": a share is at most 1");
-  }
+  read_sections(document, sections_of(cluster), problems);
   problems.throw_if_any();
   return cluster;
 }

@@ -74,13 +74,19 @@ void check_rope(const ModelSection& model, CrossChecks& checks) {
                             model.rope_scaling->low_freq_factor, model.rope_scaling->high_freq_factor));
 }
 
-void check_batch(const Job& job, CrossChecks& checks) {
+void check_batch(const Job& job, int64_t shared_ranks, CrossChecks& checks) {
   if (!checks.know({"batch.global", "batch.micro", "parallel.data", "parallel.pipeline"})) return;
   // Both factors are below 2^33 and 2^21: the product fits.
   const int64_t together = job.batch.micro * std::max<int64_t>(1, job.parallel.data);
-  checks.expect(job.batch.global % together == 0, "batch.global",
-                fmt::format("{} sequences are no multiple of micro · data = {} · {} = {}", job.batch.global,
-                            job.batch.micro, job.parallel.data, together));
+  std::string text = fmt::format("{} sequences are no multiple of micro · data = {} · {} = {}",
+                                 job.batch.global, job.batch.micro, job.parallel.data, together);
+  if (shared_ranks > 1) {
+    text += fmt::format(
+        "; parallel.data = \"auto\" makes {} replicas of all {} ranks (those started, or the cluster's), {} "
+        "each: set parallel.data, or take a batch of so many",
+        job.parallel.data, shared_ranks, job.parallel.pipeline);
+  }
+  checks.expect(job.batch.global % together == 0, "batch.global", text);
 }
 
 void check_learning_rate(const Job& job, CrossChecks& checks) {
@@ -162,18 +168,28 @@ void check_conservative(const Job& job, CrossChecks& checks) {
   }
 }
 
+void check_trace(const Job& job, CrossChecks& checks) {
+  if (!checks.know({"trace.steps", "run.steps"})) return;
+  for (const int64_t step : job.trace.steps) {
+    if (step <= job.run.steps) continue;
+    checks.expect(false, "trace.steps",
+                  fmt::format("there is no step {} to trace: run.steps = {}", step, job.run.steps));
+  }
+}
+
 }  // namespace
 
-void check_across(const Job& job, const GivenKeys& given, Problems& problems) {
+void check_across(const Job& job, const GivenKeys& given, int64_t shared_ranks, Problems& problems) {
   CrossChecks checks(given, problems);
   check_heads(job.model, checks);
   check_family(job.model, checks);
   check_rope(job.model, checks);
-  check_batch(job, checks);
+  check_batch(job, shared_ranks, checks);
   check_learning_rate(job, checks);
   check_data(job, checks);
   check_parallel(job, checks);
   check_conservative(job, checks);
+  check_trace(job, checks);
 }
 
 }  // namespace penstock

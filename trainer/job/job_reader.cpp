@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "parallel/schedule/nearest.h"
 #include "trainer/job/foreign_names.h"
-#include "trainer/job/nearest.h"
 
 namespace penstock {
 namespace {

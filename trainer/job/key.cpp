@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "trainer/job/nearest.h"
+#include "parallel/schedule/nearest.h"
 
 namespace penstock {
 namespace {

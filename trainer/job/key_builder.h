@@ -185,6 +185,9 @@ class KeyBuilder {
     return at_least(lowest), key_.highest = highest, *this;
   }
   KeyBuilder& above(double low) { return key_.low = low, key_.low_open = true, *this; }
+  KeyBuilder& at_most(double high) { return key_.high = high, *this; }
+  /// Of a number: both ends belong to it.
+  KeyBuilder& from_to(double low, double high) { return key_.low = low, key_.high = high, *this; }
   KeyBuilder& below(double high) { return key_.high = high, key_.high_open = true, *this; }
   KeyBuilder& even() { return key_.even = true, *this; }
   KeyBuilder& not_empty() { return key_.not_empty = true, *this; }

@@ -50,8 +50,9 @@ Job parse_job(std::string_view text, const std::string& name, const std::vector<
   }
   Job job;
   const GivenKeys given = read_values(document, job, problems);
+  const int64_t shared_ranks = job.parallel.data == 0 ? launch.ranks : 0;
   resolve(job, given, launch);
-  check_across(job, given, problems);
+  check_across(job, given, shared_ranks, problems);
   refuse_not_yet(job, given, problems);
   problems.throw_if_any();
   return job;

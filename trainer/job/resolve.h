@@ -10,8 +10,8 @@ namespace penstock {
 void resolve(Job& job, const GivenKeys& given, const Launch& launch);
 
 /// Checks keys against each other on a resolved job; says nothing about keys that are already known to be
-/// wrong.
-void check_across(const Job& job, const GivenKeys& given, Problems& problems);
+/// wrong. `shared_ranks`: those that parallel.data = "auto" made replicas of; 0 where the job says how many.
+void check_across(const Job& job, const GivenKeys& given, int64_t shared_ranks, Problems& problems);
 
 /// Adds a problem for every value that this version does not implement.
 void refuse_not_yet(const Job& job, const GivenKeys& given, Problems& problems);

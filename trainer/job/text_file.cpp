@@ -26,7 +26,8 @@ std::string read_text_file(const std::filesystem::path& file, const std::string&
   };
   std::error_code error;
   if (std::filesystem::is_directory(file, error)) {
-    refuse(fmt::format("expected a {}, found a folder; a run's own job is `job.toml` in its folder", what));
+    refuse(fmt::format("expected a {}, found a folder{}", what,
+                       what == "job file" ? "; a run's own job is `job.toml` in its folder" : ""));
   }
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> in(std::fopen(name.c_str(), "rbe"), &std::fclose);
   if (in == nullptr) unreadable(errno);

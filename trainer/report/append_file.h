@@ -2,16 +2,17 @@
 
 #include <cstdint>
 #include <functional>
-#include <stdexcept>
 #include <string>
 #include <string_view>
+
+#include "data/data_error.h"
 
 namespace penstock::report {
 
 /// A report file cannot be opened. Later failures to write do not throw: they go to a MessageSink.
-class ReportError : public std::runtime_error {
+class ReportError : public data::WriteError {
  public:
-  using std::runtime_error::runtime_error;
+  explicit ReportError(const std::string& text) : data::WriteError(text) {}
 };
 
 /// Where a report says that it cannot be written.

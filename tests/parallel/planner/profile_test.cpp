@@ -1,7 +1,9 @@
 #include "parallel/planner/profile.h"
 
+#include <algorithm>
 #include <functional>
 #include <limits>
+#include <string>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -166,7 +168,7 @@ TEST(Profile, ErrorsNameThePlace) {
   EXPECT_EQ(error("/units/1/sizes/0/modes/2/forward/median", "fast"),
             "a.json: /units/1/sizes/0/modes/2/forward/median: found \"fast\"; expected a number");
   EXPECT_EQ(error("/units/1/sizes/0/modes/2/forward/median", -1),
-            "a.json: /units/1/sizes/0/modes/2/forward/median: found -1; expected a number of 0 or more");
+            "a.json: /units/1/sizes/0/modes/2/forward/median: found -1; expected a number from 0 to 1e+06");
   EXPECT_EQ(error("/units/1/sizes/1/micro_batch", 2),
             "a.json: /units/1/sizes/1/micro_batch: found 2; expected more sequences than the entry before");
   EXPECT_THAT(error("/units/1/sizes/0/modes/1/mode", "half"),
@@ -178,7 +180,8 @@ TEST(Profile, ErrorsNameThePlace) {
   EXPECT_THAT(error("/units/0/parameters", 1.5), HasSubstr("found 1.5; expected a whole number"));
   EXPECT_THAT(error("/units/0/parameter", 1), HasSubstr("/units/0/parameter: an unknown key; expected: "));
   EXPECT_THAT(error("/links/0/to", 3), HasSubstr("a rank, or -1 where \"from\" is -1"));
-  EXPECT_THAT(error("/links/0/bandwidth", 0), HasSubstr("above 0, or null for no limit"));
+  EXPECT_THAT(error("/links/0/bandwidth", 0),
+              HasSubstr("bytes a second from 1 to 1e+15, or null for no limit"));
   EXPECT_THAT(error("/pace/1", 0), HasSubstr("/pace/1: found 0"));
   EXPECT_THAT(error("/model/layers", 0), HasSubstr("/model/layers: found 0; expected 1 to 65536"));
   EXPECT_THAT(error("/model/layers", "two"), HasSubstr("/model/layers: expected a whole number"));
@@ -192,6 +195,71 @@ TEST(Profile, ErrorsNameThePlace) {
   EXPECT_THAT(error_after([](Json& json) { json = Json::array(); }), HasSubstr("expected an object"));
 }
 
+// Walks the whole file: whatever number stands anywhere, absurd ones in its place are refused by its name.
+void each_number(const Json& json, const std::string& pointer,
+                 const std::function<void(const std::string&)>& visit) {
+  if (json.is_number()) visit(pointer);
+  if (!json.is_structured()) return;
+  for (const auto& [key, value] : json.items()) each_number(value, pointer + "/" + key, visit);
+}
+
+TEST(Profile, EveryNumberHasARange) {
+  Profile full = example();
+  full.links[1].bandwidth = 1e9;  // a number, to be walked to
+  const Json good = Json::parse(write_profile(full));
+  int numbers = 0;
+  each_number(good, "", [&](const std::string& pointer) {
+    if (pointer == "/model/dropout") return;  // compared with the job's, nothing is computed from it
+    ++numbers;
+    for (const char* value : {"1e300", "-2", "-1e-300", "18446744073709551615", "9223372036854775807"}) {
+      Json json = good;
+      Json& number = json[Json::json_pointer(pointer)];
+      const Json absurd = Json::parse(value);
+      if (absurd.is_number_integer() && absurd > 0 && number.is_number_float())
+        continue;  // FLOPs may be as many
+      number = absurd;
+      try {
+        read_profile(json.dump(), "a.json");
+        ADD_FAILURE() << pointer << " = " << value << " was taken";
+      } catch (const ProfileError& error) {
+        EXPECT_THAT(error.what(), HasSubstr("a.json: " + pointer + ": ")) << value;
+      }
+    }
+  });
+  EXPECT_GT(numbers, 300);
+}
+
+// What JSON has no words for.
+TEST(Profile, NumbersThatNoDoubleHoldsAreRefusedWithTheirPlace) {
+  for (const char* value : {"1e999", "nan", "Infinity", "-"}) {
+    std::string text = write_profile(example());
+    const std::string key = "\"traffic_slowdown\": ";
+    const size_t at = text.find(key) + key.size();
+    text.replace(at, text.find_first_of(",\n", at) - at, value);
+    const auto line = 1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(at), '\n');
+    try {
+      read_profile(text, "a.json");
+      ADD_FAILURE() << value;
+    } catch (const ProfileError& error) {
+      EXPECT_THAT(error.what(), HasSubstr("a.json:" + std::to_string(line) + ":")) << value;
+      EXPECT_THAT(error.what(), testing::Not(HasSubstr("json.exception"))) << value;
+    }
+  }
+}
+
+TEST(Profile, AModeThatOneUnitLacksIsRefused) {
+  const auto without = [](size_t unit, size_t size, size_t mode) {
+    return error_after([&](Json& json) { json["units"][unit]["sizes"][size]["modes"].erase(mode); });
+  };
+  EXPECT_EQ(
+      without(2, 0, 0),
+      "a.json: /units/2/sizes/0/modes: found selective, full; expected the modes of "
+      "/units/1/sizes/0/modes, which are none, selective, full: measure each attention and MLP under the "
+      "same modes");
+  EXPECT_THAT(without(1, 1, 2), HasSubstr("/units/1/sizes/1/modes: found none, selective; expected"));
+  EXPECT_THAT(without(4, 0, 1), HasSubstr("/units/4/sizes/0/modes: found none, full"));
+}
+
 TEST(Profile, UnreadableFilesSaySo) {
   const auto error = [](const std::function<void()>& action) -> std::string {
     try {
@@ -201,9 +269,11 @@ TEST(Profile, UnreadableFilesSaySo) {
     }
     return "";
   };
-  EXPECT_THAT(error([] { read_profile("{\"schema\": 1,", "a.json"); }), HasSubstr("a.json: is not JSON"));
+  EXPECT_THAT(error([] { read_profile("{\"schema\": 1,", "a.json"); }),
+              HasSubstr("a.json:1:14: is not JSON: unexpected end of input"));
   EXPECT_THAT(error([] { read_profile_file("/nowhere/a.json"); }),
               HasSubstr("/nowhere/a.json: cannot read this profile: No such file"));
+  EXPECT_THAT(error([] { read_profile_file("/"); }), HasSubstr("/: found a folder; expected a profile"));
   Profile profile = example();
   profile.traffic_slowdown = std::numeric_limits<double>::quiet_NaN();
   EXPECT_THAT(error([&] { write_profile(profile); }), HasSubstr("/traffic_slowdown: found nan"));

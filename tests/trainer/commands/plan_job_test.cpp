@@ -13,7 +13,7 @@
 #include "parallel/planner/plan.h"
 #include "parallel/planner/profile.h"
 #include "trainer/job/problems.h"
-#include "trainer/memory_report.h"
+#include "trainer/memory_limit.h"
 
 namespace penstock::commands {
 namespace {
@@ -147,8 +147,8 @@ TEST(PlanJob, MemoryLimitsChooseRecomputation) {
 TEST(PlanJob, ClustersArePlannedByTheirRates) {
   const std::vector<std::string> overrides{"parallel.data=1"};
   const std::string text = answer(overrides, on_cluster());
-  EXPECT_THAT(text, AllOf(HasSubstr("the rates of DGX H100"), HasSubstr("of each device"),
-                          HasSubstr("of 80.00 GiB")));
+  EXPECT_THAT(text,
+              AllOf(HasSubstr("the rates of DGX H100"), HasSubstr("of each device"), HasSubstr("of 79.9")));
   try {
     answer({"parallel.data=300", "batch.global=1200"}, on_cluster());
     FAIL() << "more ranks than the cluster has";
@@ -175,6 +175,35 @@ TEST(PlanJob, ProfilesOfOtherModelsAreRefused) {
   } catch (const planner::ProfileError& error) {
     EXPECT_THAT(error.what(), HasSubstr("model.layers: 32 was profiled, the job has 30"));
   }
+}
+
+// A cluster's whole size is what "auto" takes: who wrote the job for fewer ranks is told so.
+TEST(PlanJob, AJobForFewerRanksIsToldWhatAutoTakes) {
+  try {
+    answer({}, on_cluster());
+    FAIL() << "32 sequences on 256 replicas";
+  } catch (const JobError& error) {
+    EXPECT_THAT(error.what(),
+                AllOf(HasSubstr("batch.global: 32 sequences are no multiple of micro · data = 4 · 256"),
+                      HasSubstr("parallel.data = \"auto\" makes 256 replicas of all 2048 ranks"),
+                      HasSubstr("set parallel.data")));
+  }
+  EXPECT_THAT(answer({"parallel.data=8"}, on_cluster()), HasSubstr("8 pipeline ranks x 8 replicas"));
+}
+
+// Elsewhere or here, a plan and a run reserve the same for what lies outside the arenas.
+TEST(PlanJob, LimitsLeaveTheReserve) {
+  const std::string text = answer({"parallel.memory_limit_gib=40"}, with_profile());
+  EXPECT_THAT(text, HasSubstr(" of 39.93 GiB that it may use"));
+}
+
+TEST(PlanJob, WhatFitsNowhereSaysByHowMuchOnEachRank) {
+  EXPECT_THAT(answer({"parallel.memory_limit_gib=26", "batch.micro=1"}, with_profile()),
+              AllOf(HasSubstr("nothing fits: of all that the job leaves open"),
+                    HasSubstr("\n  rank 0 needs "), HasSubstr(" more than the 25.9"),
+                    HasSubstr("set recompute.mode"), HasSubstr("or raise the limit")));
+  EXPECT_THAT(answer({"parallel.memory_limit_gib=60", "batch.micro=1"}, with_profile()),
+              Not(HasSubstr("nothing fits")));
 }
 
 // A job of this machine that asks for more than it may have is planned, printed, and refused.

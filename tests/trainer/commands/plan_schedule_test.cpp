@@ -1,12 +1,17 @@
 #include "trainer/commands/plan_schedule.h"
 
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <stdexcept>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
+
+#include "trainer/commands/run_command.h"
 
 namespace penstock::commands {
 namespace {
@@ -25,14 +30,14 @@ Outcome plan(const std::string& arguments) {
   PlanScheduleOptions options;
   add_schedule_options(*app.add_subcommand("plan"), options);
   std::ostringstream out;
-  std::ostringstream err;
   try {
     app.parse("plan " + arguments, false);
+    return {run_plan_schedule(options, out), out.str(), ""};
   } catch (const CLI::ParseError& error) {
     return {2, "", error.what()};
+  } catch (const std::runtime_error& error) {
+    return {static_cast<int>(exit_code_of(error)), out.str(), error.what()};
   }
-  const int code = run_plan_schedule(options, out, err);
-  return {code, out.str(), err.str()};
 }
 
 nlohmann::json json(const std::string& arguments) {
@@ -130,6 +135,9 @@ TEST(PlanSchedule, ErrorsSayWhatToDo) {
   const std::vector<std::pair<const char*, const char*>> cases{
       {"--schedule 1f1 --pipeline 4 --micro-batches 8", "did you mean \"1f1b\"?"},
       {"--schedule zvb", "did you mean \"zbv\"?"},
+      // Three of five letters are another word: nothing is suggested.
+      {"--schedule nope", "unknown schedule \"nope\"; known: gpipe, "},
+      {"--schedule x", "unknown schedule \"x\"; known: "},
       {"--schedule 1f1b --micro-batches 8", "--pipeline is missing"},
       {"--schedule 1f1b --pipeline 4", "--micro-batches is missing"},
       {"--schedules", "--pipeline is missing"},
@@ -153,10 +161,6 @@ TEST(PlanSchedule, ErrorsSayWhatToDo) {
       {"--schedule 1f1b --pipeline 4 --micro-batches 8 --costs 1,inf,1", "inf (number 2) is out of range"},
       {"--schedule 1f1b --pipeline 4 --micro-batches 8 --costs=1,1,-1", "-1 (number 3) is out of range"},
       {"--schedule 1f1b --pipeline 4 --micro-batches 8 --costs 0,0,0", "no step to plan"},
-      {"--schedule 1f1b --pipeline 4 --micro-batches 8 --svg /no/such/folder/x.svg",
-       "No such file or directory"},
-      {"--schedule 1f1b --pipeline 4 --micro-batches 8 --emit-csv /no/such/folder/x.csv",
-       "No such file or directory"},
       {"--schedule file:/no/such/file.csv", "cannot read the schedule \"/no/such/file.csv\": No such file"},
       {"--schedule file:x.csv --warmup-slack 1", "--warmup-slack belongs to 1f1b"},
   };
@@ -166,6 +170,22 @@ TEST(PlanSchedule, ErrorsSayWhatToDo) {
     EXPECT_THAT(outcome.err, HasSubstr(message)) << arguments;
     EXPECT_EQ(outcome.out, "") << arguments;
   }
+}
+
+// Before anything is planned: the second schedule would be refused.
+TEST(PlanSchedule, OutputsThatCannotBeWrittenCostNothing) {
+  const std::string picture = testing::TempDir() + "penstock-unwritten.svg";
+  for (const char* rest : {"--pipeline 4 --micro-batches 8", "--pipeline 4 --micro-batches 8 --chunks 2"}) {
+    for (const char* option : {"--svg", "--emit-csv"}) {
+      const Outcome outcome = plan(fmt::format("--schedule 1f1b {} {} /no/such/folder/x", rest, option));
+      EXPECT_EQ(outcome.code, 6);
+      EXPECT_THAT(outcome.err, HasSubstr("/no/such/folder/x.partial: cannot create it: No such file"));
+      EXPECT_EQ(outcome.out, "");
+    }
+  }
+  // And a schedule that is refused leaves no empty file.
+  EXPECT_EQ(plan("--schedule 1f1b --pipeline 4 --micro-batches 8 --chunks 2 --svg " + picture).code, 2);
+  EXPECT_FALSE(std::filesystem::exists(picture));
 }
 
 TEST(PlanSchedule, AMalformedFileIsNamedWithLineAndColumn) {

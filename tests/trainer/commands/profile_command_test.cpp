@@ -13,6 +13,7 @@
 
 #include "parallel/planner/profile.h"
 #include "trainer/commands/profile.h"
+#include "trainer/commands/usage_error.h"
 #include "trainer/job/exit_code.h"
 #include "trainer/job/read_job.h"
 #include "trainer/job_costs.h"
@@ -68,7 +69,11 @@ max = 1e-2
     std::reverse(words.begin(), words.end());  // as CLI11 wants them
     testing::internal::CaptureStdout();
     testing::internal::CaptureStderr();
-    app.parse(words);
+    try {
+      app.parse(words);
+    } catch (const CLI::ParseError& error) {
+      answer.code = report_usage_error(app, error);
+    }
     answer.out = testing::internal::GetCapturedStdout();
     answer.err = testing::internal::GetCapturedStderr();
     return answer;

@@ -6,6 +6,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "trainer/commands/run_command.h"
+
 namespace penstock::commands {
 namespace {
 
@@ -31,7 +33,7 @@ Outcome replay(const std::vector<std::string>& arguments) {
     const int code = run_replay_command(options, out);
     return {code, out.str(), ""};
   } catch (const std::runtime_error& error) {
-    return {2, out.str(), error.what()};
+    return {static_cast<int>(exit_code_of(error)), out.str(), error.what()};
   }
 }
 
@@ -58,7 +60,12 @@ TEST(Replay, RefusesInWords) {
   EXPECT_THAT(with({"--disturb", "rank 7 slwer 5%"}).err, HasSubstr("column 8"));
   EXPECT_THAT(with({"--correlation", "1"}).err, HasSubstr("--correlation"));
   EXPECT_THAT(with({"--stamps", "/nonexistent/x.csv"}).err,
-              HasSubstr("cannot write stamps to \"/nonexistent/x.csv\": No such file"));
+              HasSubstr("/nonexistent/x.csv.partial: cannot create it: No such file"));
+  EXPECT_EQ(with({"--stamps", "/nonexistent/x.csv"}).code, 6);
+  EXPECT_THAT(with({"--disturb", "link 1->1 +5ms"}).err, HasSubstr("between two ranks"));
+  EXPECT_THAT(with({"--disturb", "step 10 rank 1 slower 5%"}).err, HasSubstr("none of the steps 0 to 9"));
+  EXPECT_EQ(with({"--disturb", "step 10 rank 1 slower 5%", "--steps", "11"}).code, 0);
+  EXPECT_EQ(with({"--disturb", "step 10 rank 1 slower 5%", "--first-step", "5"}).code, 0);
 }
 
 }  // namespace

@@ -70,8 +70,36 @@ TEST(ClusterFile, ProblemsHaveLineAndColumn) {
   EXPECT_THAT(refusal(kGood, "memory_gb_per_s = 1000", ""),
               AllOf(HasSubstr("[device]: required, but missing"), HasSubstr("memory_gb_per_s")));
   EXPECT_THAT(refusal(kGood, "memory_gb_per_s = 1000", "memory_gb_per_s = 1000\nproduct_efficiency = 1.2"),
-              AllOf(HasSubstr("lab.toml:10:22"), HasSubstr("at most 1")));
+              AllOf(HasSubstr("lab.toml:10:22"), HasSubstr("number in [0.001, 1]")));
   EXPECT_THAT(refusal(kGood, "nodes = 2", "nodes = "), HasSubstr("lab.toml:3"));
+}
+
+// Every number of a cluster has two ends, and what lies beyond either is refused at its place.
+TEST(ClusterFile, AbsurdNumbersAreRefused) {
+  int numbers = 0;
+  for (const char* key : {"memory_gib", "fp32_tflops", "bf16_tflops", "memory_gb_per_s", "product_efficiency",
+                          "memory_efficiency", "latency_us", "gb_per_s"}) {
+    std::string text = kGood;
+    const std::string section =
+        key == std::string("latency_us") || key == std::string("gb_per_s")
+            ? "[between_nodes]\nlatency_us = 20\ngb_per_s = 10\n"
+            : "name = \"chip\"\nfp32_tflops = 10\nbf16_tflops = 20.5\nmemory_gb_per_s = 1000\n";
+    for (const char* value : {"1e300", "-1", "nan", "inf", "-1e-300"}) {
+      std::string changed = section;
+      const std::string begin = std::string(key) + " = ";
+      const size_t at = changed.find("\n" + begin);
+      if (at == std::string::npos) {
+        changed += begin + value + "\n";
+      } else {
+        changed.replace(at + 1, changed.find('\n', at + 1) - at - 1, begin + value);
+      }
+      EXPECT_THAT(refusal(text, section, changed),
+                  AllOf(HasSubstr("lab.toml:"), HasSubstr(key), HasSubstr("number in [")))
+          << key << " = " << value;
+      ++numbers;
+    }
+  }
+  EXPECT_EQ(numbers, 40);
 }
 
 TEST(ClusterFile, OnesOfTheRepositoryAreRead) {

@@ -205,6 +205,27 @@ TEST(ReadJob, FilesThatAreNoJobs) {
   std::filesystem::remove_all(folder);
 }
 
+// A step that never comes is not traced in silence.
+TEST(ReadJob, TracesOfStepsPastTheEndAreRefused) {
+  const std::string text = example_job() + "[trace]\nsteps = [1, 100]\n";
+  EXPECT_EQ(refusal(text), "");
+  EXPECT_THAT(refusal(text, {"run.steps=99"}),
+              HasSubstr("trace.steps: there is no step 100 to trace: run.steps = 99"));
+  EXPECT_THAT(refusal(text, {"trace.steps=[7, 101, 300]"}),
+              AllOf(HasSubstr("no step 101"), HasSubstr("no step 300"), HasSubstr("2 problems in the job")));
+}
+
+// Replicas that nobody asked for are explained where the batch does not fit them.
+TEST(ReadJob, ReplicasThatAutoMadeAreExplained) {
+  EXPECT_EQ(refusal(example_job(), {"parallel.pipeline=2"}, {4, false}), "");
+  EXPECT_THAT(
+      refusal(example_job(), {"parallel.pipeline=2"}, {16, false}),
+      HasSubstr("batch.global: 8 sequences are no multiple of micro · data = 4 · 8 = 32; parallel.data = "
+                "\"auto\" makes 8 replicas of all 16 ranks (those started, or the cluster's), 2 each: set "
+                "parallel.data"));
+  EXPECT_THAT(refusal(example_job(), {"parallel.data=8"}, {16, false}), Not(HasSubstr("auto")));
+}
+
 struct Wrong {
   const char* from;
   const char* to;

@@ -57,7 +57,17 @@ TEST(Disturbance, ErrorsNameThePlace) {
            {"every 0 rank 1 slower 5%", "where 1 or more steps apart"},
            {"rank -1 slower 5%", "\"-1\" where a rank"},
            {"rank 1 slower 5", "\"5\" where a share (20%)"},
-           {"rank 1 faster 100%", "where a share below 100%"},
+           {"rank 1 faster 100%", "where a share above 0% and below 100%"},
+           // What can have no effect, and what is no machine's.
+           {"link 1->1 +5ms", "column 6: \"1->1\" where a link between two ranks"},
+           {"rank 1 slower 0%", "where a share (20%) above 0% and up to 1000000%"},
+           {"rank 1 faster 0%", "where a share above 0% and below 100%"},
+           {"rank 1 slower nan%", "where a share (20%)"},
+           {"rank 1 slower 1e300%", "column 15: \"1e300%\" where a share (20%)"},
+           {"stage 1 slower 1000001%", "where a share (20%)"},
+           {"link 3->4 +0ms", "above 0 and up to 1000000s"},
+           {"evaluation pause 1e300s", "where a time"},
+           {"rank 1 data +1000001s", "where a time"},
            {"link 3-4 +5ms", "where a link (3->4)"},
            {"link 3->4 +5", "where a time (5ms, 400us, 2s)"},
            {"link 3->4 +-5ms", "where a time"},
@@ -68,6 +78,24 @@ TEST(Disturbance, ErrorsNameThePlace) {
   }
 }
 
+std::string misfit(const std::string& text, const Program& program) {
+  try {
+    runtime::require_fitting({read_disturbance(text)}, program);
+  } catch (const DisturbanceError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+std::string beyond(const std::string& text, uint64_t first, uint64_t steps) {
+  try {
+    runtime::require_within({read_disturbance(text)}, first, steps);
+  } catch (const DisturbanceError& error) {
+    return error.what();
+  }
+  return "";
+}
+
 Program pipeline(int ranks, int micro_batches) {
   schedule::ScheduleOptions options;
   options.ranks = ranks;
@@ -76,6 +104,39 @@ Program pipeline(int ranks, int micro_batches) {
   schedule::LoweringOptions lowering;
   lowering.reduce_gradients = false;
   return schedule::lower(schedule, even_costs(schedule, {1, 1, 1}), lowering);
+}
+
+TEST(Disturbance, WhatIsNotThereIsRefused) {
+  const Program program = pipeline(4, 4);
+  for (const char* text :
+       {"rank 3 slower 1%", "stage 3 faster 1%", "link 0->1 +1ms", "link 3->2 +1ms", "evaluation pause 1ms"})
+    EXPECT_EQ(misfit(text, program), "") << text;
+  EXPECT_EQ(misfit("rank 4 host +1ms", program),
+            "disturbance \"rank 4 host +1ms\": there is no rank 4; the replay has ranks 0 to 3");
+  EXPECT_NE(misfit("stage 4 slower 1%", program).find("stages 0 to 3"), std::string::npos);
+  EXPECT_NE(misfit("link 1->7 +1ms", program).find("there is no rank 7"), std::string::npos);
+  EXPECT_EQ(misfit("link 0->3 +1ms", program),
+            "disturbance \"link 0->3 +1ms\": no message goes from rank 0 to rank 3; links of these ranks: "
+            "0->1, 2->3");
+}
+
+// Compared with what applies(), step by step.
+TEST(Disturbance, StepsThatAreNotReplayedAreRefused) {
+  for (const char* steps : {"", "step 0", "step 3", "step 3..", "step 2..5", "every 4", "step 1.. every 3",
+                            "step 5..9 every 5", "step 40", "step 7..9 every 3"}) {
+    const std::string text = std::string(steps) + " rank 0 slower 1%";
+    const Disturbance each = read_disturbance(text);
+    for (uint64_t first = 0; first < 12; ++first) {
+      for (uint64_t count = 1; count < 6; ++count) {
+        bool any = false;
+        for (uint64_t step = first; step < first + count; ++step) any = any || each.applies(step);
+        EXPECT_EQ(beyond(text, first, count).empty(), any) << text << " in " << count << " from " << first;
+      }
+    }
+  }
+  EXPECT_EQ(beyond("step 40 rank 0 slower 1%", 2, 10),
+            "disturbance \"step 40 rank 0 slower 1%\": it applies to none of the steps 2 to 11 that are "
+            "replayed; raise --steps, or name one of these");
 }
 
 std::vector<double> step_seconds(const Program& program, const ReplayTimes& times, uint64_t steps,

@@ -1,4 +1,4 @@
-#include "trainer/job/nearest.h"
+#include "parallel/schedule/nearest.h"
 
 #include <algorithm>
 #include <cctype>
