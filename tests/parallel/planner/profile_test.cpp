@@ -215,7 +215,7 @@ TEST(Profile, EveryNumberHasARange) {
       Json json = good;
       Json& number = json[Json::json_pointer(pointer)];
       const Json absurd = Json::parse(value);
-      if (absurd.is_number_integer() && absurd > 0 && number.is_number_float())
+      if (absurd.is_number_integer() && value[0] != '-' && number.is_number_float())
         continue;  // FLOPs may be as many
       number = absurd;
       try {
