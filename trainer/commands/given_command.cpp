@@ -38,7 +38,7 @@ std::string given_command(const CLI::App& command) {
   for (const CLI::Option* option : command.get_options()) {
     if (option->count() == 0) continue;
     const std::string name = option->get_lnames().empty() ? "" : "--" + option->get_lnames().front();
-    if (option->get_type_size() == 0) {  // a flag
+    if (option->get_expected_min() == 0) {  // a flag
       text += " " + name;
     } else if (option->get_delimiter() != '\0') {
       text += fmt::format(" {} {}", name, quoted(fmt::format("{}", fmt::join(option->results(), ","))));

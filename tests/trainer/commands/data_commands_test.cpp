@@ -223,7 +223,7 @@ TEST_F(DataCommands, OddOutputs) {
   EXPECT_THAT(train({"text.txt"}, "300", "no/tok.json").error, HasSubstr("No such file or directory"));
   EXPECT_THAT(train({"text.txt"}, "300", ".").error, HasSubstr("found a folder"));
   const Outcome absent = prepare("text.txt", "no/x");
-  EXPECT_EQ(absent.status, 3);
+  EXPECT_EQ(absent.status, 6);
   EXPECT_THAT(absent.error,
               HasSubstr("no/x.bin.partial: cannot create it: No such file or directory; check the path"));
 }

@@ -33,7 +33,7 @@ struct Commands {
 
 TEST(GivenCommand, HasEveryArgument) {
   EXPECT_EQ(Commands().given({"profile", "a/job.toml"}), "penstock profile a/job.toml");
-  EXPECT_EQ(Commands().given({"profile", "--set", "run.steps=3", "job.toml", "--set", "parallel.pipeline=2"}),
+  EXPECT_EQ(Commands().given({"profile", "job.toml", "--set", "run.steps=3", "--set", "parallel.pipeline=2"}),
             "penstock profile job.toml --set run.steps=3 --set parallel.pipeline=2");
   EXPECT_EQ(Commands().given({"profile", "job.toml", "--sleep", "--sizes", "1,2,4"}),
             "penstock profile job.toml --sizes 1,2,4 --sleep");

@@ -198,7 +198,7 @@ TEST(PlanJob, LimitsLeaveTheReserve) {
 }
 
 TEST(PlanJob, WhatFitsNowhereSaysByHowMuchOnEachRank) {
-  EXPECT_THAT(answer({"parallel.memory_limit_gib=26", "batch.micro=1"}, with_profile()),
+  EXPECT_THAT(answer({"parallel.memory_limit_gib=20", "batch.micro=1"}, with_profile()),
               AllOf(HasSubstr("nothing fits: of all that the job leaves open"),
                     HasSubstr("\n  rank 0 needs "), HasSubstr(" more than the 25.9"),
                     HasSubstr("set recompute.mode"), HasSubstr("or raise the limit")));
