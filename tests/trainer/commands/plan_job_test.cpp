@@ -200,8 +200,8 @@ TEST(PlanJob, LimitsLeaveTheReserve) {
 TEST(PlanJob, WhatFitsNowhereSaysByHowMuchOnEachRank) {
   EXPECT_THAT(answer({"parallel.memory_limit_gib=20", "batch.micro=1"}, with_profile()),
               AllOf(HasSubstr("nothing fits: of all that the job leaves open"),
-                    HasSubstr("\n  rank 0 needs "), HasSubstr(" more than the 25.9"),
-                    HasSubstr("set recompute.mode"), HasSubstr("or raise the limit")));
+                    HasSubstr("\n  rank 0 needs "), HasSubstr(" more than the 19.9"),
+                    HasSubstr("set parallel.partition"), HasSubstr("or raise the limit")));
   EXPECT_THAT(answer({"parallel.memory_limit_gib=60", "batch.micro=1"}, with_profile()),
               Not(HasSubstr("nothing fits")));
 }
