@@ -52,7 +52,8 @@ CLI::App* add_train(CLI::App& parent, int& exit_code, std::vector<std::string> c
   command->footer(
       "Exit status: 0 finished, 75 stopped on request with a checkpoint (run again), 2 job, 3 data, 4 "
       "checkpoint,\n"
-      "5 NaN or Inf, 6 a file cannot be written. Signals: USR1, TERM, INT save and stop; USR2 saves; a second INT leaves at "
+      "5 NaN or Inf, 6 a file cannot be written. Signals: USR1, TERM, INT save and stop; USR2 saves; a "
+      "second INT leaves at "
       "once.\n"
       "To mpirun send USR1: it kills its ranks a second after TERM or INT (--mca "
       "odls_base_sigkill_timeout).\n"
