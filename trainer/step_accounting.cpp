@@ -53,6 +53,7 @@ StepAccounting::StepAccounting(const RankContext& context, Device& device, trans
       run_(run),
       clock_(*device.options().clock),
       clocks_(clocks),
+      standstills_(clock_),
       gathering_(context.world, device, pipelines_of(context.engine.plan().topology),
                  context.engine.plan().training) {
   if (gathering_.leads())
@@ -81,6 +82,11 @@ void StepAccounting::take_record(const StepSummary& result, bool pauses) {
   own.agreed = engine.agreed_seconds() - offset;
   own.host = context_.host.lately();
   for (accounting::HostInterval& interval : own.host) {
+    interval.begin -= offset;
+    interval.end -= offset;
+  }
+  own.standstills = standstills_.lately();
+  for (accounting::Interval& interval : own.standstills) {
     interval.begin -= offset;
     interval.end -= offset;
   }
