@@ -137,6 +137,7 @@ void StepAccounting::report(std::span<const StepAccount> accounts) {
     }
   }
   run_.add_step(*metrics->step_ms / 1e3, figures);
+  run_.announce_costs(metrics->step, context_.reports);
 }
 
 }  // namespace penstock

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "kernels/device/error.h"
+#include "parallel/schedule/middle.h"
 
 namespace penstock::accounting {
 
@@ -344,9 +345,7 @@ void Accountant::measure_latency(std::span<const RankTimes> ranks) {
   at_first([&](const Work& work, const InstructionTimes& at) {
     if (gives_input_gradient(work.op)) latencies_[static_cast<size_t>(work.micro_batch)] += at.end;
   });
-  const auto middle = latencies_.begin() + static_cast<std::ptrdiff_t>(latencies_.size() / 2);
-  std::nth_element(latencies_.begin(), middle, latencies_.end());
-  account_.micro_batch_latency = *middle;
+  account_.micro_batch_latency = schedule::middle(latencies_);
 }
 
 }  // namespace penstock::accounting

@@ -213,5 +213,15 @@ TEST(PlanJob, LimitsOfThisMachineAreChecked) {
   EXPECT_THAT(out.str(), HasSubstr("predicted step"));
 }
 
+// By a profile of another machine the ranks have processors of their own; here they would not.
+TEST(PlanJob, SaysWhereRanksOutnumberTheProcessors) {
+  const std::vector<std::string> crowd{"parallel.threads=4096", "parallel.partition=flops"};
+  const auto here = plan_of(crowd, {});
+  ASSERT_TRUE(here.contains("oversubscribed"));
+  EXPECT_GT(here["oversubscribed"]["threads_per_processor"], 1);
+  EXPECT_GE(here["oversubscribed"]["least_step_ms"], here["predicted_step_ms"]);
+  EXPECT_FALSE(plan_of(crowd, with_profile()).contains("oversubscribed"));
+}
+
 }  // namespace
 }  // namespace penstock::commands
