@@ -14,8 +14,8 @@ namespace {
 using accounting::RankTimes;
 
 // Four stages on two ranks, costs by formula at first.
-struct Run {
-  Run() : plan(runtime::plan_pipeline(pipeline_request(job))) {
+struct MeasuredPipeline {
+  MeasuredPipeline() : plan(runtime::plan_pipeline(pipeline_request(job))) {
     costs.blocks = {{1, 2, 3}, {2, 1, 1}, {3, 3, 1}, {1, 4, 2}};
   }
 
@@ -54,7 +54,7 @@ void expect_blocks(const schedule::Costs& found, const schedule::Costs& expected
 }
 
 TEST(RunCosts, AreWhatTheStagesTookAfterOneStep) {
-  Run run;
+  MeasuredPipeline run;
   RunCosts costs(run.plan, run.job, costs_by_formula(run.job, run.backend, std::nullopt, "none"));
   EXPECT_EQ(costs.steps(), 0);
   EXPECT_EQ(costs.difference().all, 0);
@@ -66,16 +66,16 @@ TEST(RunCosts, AreWhatTheStagesTookAfterOneStep) {
 }
 
 TEST(RunCosts, FollowAStageThatBecomesSlower) {
-  Run run;
+  MeasuredPipeline run;
   RunCosts costs(run.plan, run.job, costs_by_formula(run.job, run.backend, std::nullopt, "none"));
   costs.add(run.step());
   run.costs.blocks[2] = {4.5, 4.5, 1.5};
-  for (int step = 0; step < 200; ++step) costs.add(run.step());
+  for (int step = 0; step < 300; ++step) costs.add(run.step());
   expect_blocks(costs.costs(), run.costs);
 }
 
 TEST(RunCosts, RecomputationIsItsOwnPartOfI) {
-  Run run;
+  MeasuredPipeline run;
   run.job = testing::small_job("nowhere", {"parallel.pipeline=2", "parallel.chunks=2", "recompute.mode=full",
                                            "parallel.schedule=interleaved", "parallel.partition=[2,1,1,2]"});
   run.plan = runtime::plan_pipeline(pipeline_request(run.job));
