@@ -7,6 +7,8 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "data/data_error.h"
+
 namespace penstock {
 namespace {
 
