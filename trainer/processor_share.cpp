@@ -64,6 +64,7 @@ ProcessorShare processor_share(int64_t threads, transport::World& world) {
   std::array<int64_t, 3> told{};
   if (world.rank() == 0) {
     std::vector<RankSeat> seats;
+    seats.reserve(texts.size());
     for (const std::string& text : texts) seats.push_back(read_seat(text));
     const ProcessorShare share = most_crowded(seats, static_cast<int>(threads));
     told = {share.ranks, share.threads, share.processors};
