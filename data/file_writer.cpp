@@ -135,18 +135,33 @@ void FileWriter::sync() {
 
 void FileWriter::commit() {
   sync();
+  rename_and_close();
+  sync_folder(folder_of(path_));
+}
+
+void FileWriter::replace() {
+  flush();
+  rename_and_close();
+}
+
+void FileWriter::rename_and_close() {
   if (::rename(partial_.c_str(), path_.c_str()) != 0) {
     throw write_error(partial_, "rename it to " + path_, errno);
   }
   const int closed = ::close(std::exchange(fd_, -1));  // only now: the lock must cover the rename
   if (closed != 0 && errno != EINTR) throw write_error(path_, "close it", errno);
-  sync_folder(folder_of(path_));
 }
 
 void write_file(const std::string& path, std::string_view text) {
   FileWriter writer(path);
   writer.write(text);
   writer.commit();
+}
+
+void replace_file(const std::string& path, std::string_view text) {
+  FileWriter writer(path);
+  writer.write(text);
+  writer.replace();
 }
 
 void sync_folder(const std::string& folder) {

@@ -41,6 +41,12 @@ void take_bytes(const planner::ModelCosts& counted, planner::ModelCosts& costs) 
   costs.tied_shared_bytes = counted.tied_shared_bytes;
 }
 
+std::string crowding(const planner::Profile& profile) {
+  if (!profile.oversubscribed()) return "";
+  return fmt::format(" (with {:.3g} compute threads a processor: of an oversubscribed machine)",
+                     profile.threads_per_processor);
+}
+
 JobCosts costs_of(const Job& job, Backend& backend, const planner::Profile& profile,
                   const std::string& place) {
   JobCosts costs;
@@ -49,7 +55,8 @@ JobCosts costs_of(const Job& job, Backend& backend, const planner::Profile& prof
   costs.links = planner::link_costs(profile, static_cast<int>(job.parallel.pipeline));
   costs.pace = planner::rank_paces(profile, static_cast<int>(job.parallel.pipeline));
   costs.measured = true;
-  costs.note = fmt::format("unit costs as measured: {}", place);
+  costs.threads_per_processor = profile.threads_per_processor;
+  costs.note = fmt::format("unit costs as measured: {}", place) + crowding(profile);
   return costs;
 }
 
@@ -109,7 +116,7 @@ JobCosts costs_from_profile(const Job& job, Backend& backend, const std::string&
   const std::string differs = misfit(profile, job);
   if (!differs.empty()) throw planner::ProfileError(fmt::format("{} is not of this job:{}", path, differs));
   JobCosts costs = costs_of(job, backend, profile, path);
-  costs.note = fmt::format("unit costs as measured on {}: {}", profile.device, path);
+  costs.note = fmt::format("unit costs as measured on {}: {}", profile.device, path) + crowding(profile);
   return costs;
 }
 

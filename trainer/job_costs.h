@@ -20,7 +20,8 @@ struct JobCosts {
   planner::LinkCosts links;     ///< without a profile: transfers cost nothing
   std::vector<double> pace{1};  ///< as planner::Machine's
   bool measured = false;
-  std::string note;  ///< for people, one line: which profile, or why there is none
+  double threads_per_processor = 0;  ///< as in the profile; 0 without one
+  std::string note;                  ///< for people, one line: which profile, or why there is none
 };
 
 /// Costs from a profile that somebody named, by its path: it may be of any device. ProfileError with what

@@ -48,15 +48,59 @@ std::string differences(const PartSeconds& measured, const PartSeconds& predicte
 
 }  // namespace
 
+RunAccount::RunAccount(const runtime::PipelinePlan& plan, const Job& job, JobCosts costs,
+                       const ProcessorShare& share)
+    : program_(plan.training),
+      units_(plan, job, std::move(costs)),
+      costs_(program_, measured_steps),
+      share_(share) {
+  const JobCosts& given = units_.given();
+  if (!given.measured || given.threads_per_processor > 1 || share.crowded()) return;
+  planned_ = accounting::predict(program_, units_.costs());
+  prediction_ = planned_;
+}
+
+// Means of the actions, which the step is made of; medians of what else there is, which waits may hide in.
+void RunAccount::predict_by_own_costs() {
+  schedule::Costs costs = units_.costs();
+  const schedule::Costs measured = costs_.costs();
+  costs.links = measured.links;
+  costs.gradient_reduction = measured.gradient_reduction;
+  costs.optimizer_step = measured.optimizer_step;
+  costs.tied_sum = measured.tied_sum;
+  costs.traffic_slowdown = 0;  // the actions have it
+  prediction_ = accounting::predict(program_, costs);
+  own_costs_ = true;
+}
+
 void RunAccount::add(std::span<const accounting::RankTimes> ranks,
                      std::span<const accounting::StepAccount> accounts) {
   if (++seen_ <= warm_up_steps) return;
   latest_ = mean_over_ranks(accounts);
   memory_peaks_.resize(ranks.size());
   for (size_t rank = 0; rank < ranks.size(); ++rank) memory_peaks_[rank] = ranks[rank].memory_peak;
-  if (prediction_) return;
-  costs_.add(ranks);
-  if (costs_.steps() == measured_steps) prediction_ = accounting::predict(program_, costs_.costs());
+  units_.add(ranks);
+  if (costs_.steps() < measured_steps) costs_.add(ranks);
+  if (costs_.steps() == measured_steps && (seen_ - warm_up_steps - measured_steps) % refresh_steps == 0)
+    predict_by_own_costs();
+}
+
+void RunAccount::announce_costs(int64_t step, RunReports& reports) {
+  if (announced_ || !own_costs_) return;
+  announced_ = true;
+  const RunCosts::Difference difference = units_.difference();
+  reports.note(
+      fmt::format("step {}: predictions now use the run's own costs, of {} steps: F + I + W {:+.1f} % "
+                  "against the {}, of stage {} "
+                  "{:+.1f} %",
+                  step, units_.steps(), 100 * difference.all, units_.given().measured ? "profile" : "formula",
+                  difference.stage, 100 * difference.largest));
+  reports.event("costs", step,
+                {{"steps", units_.steps()},
+                 {"source", units_.given().note},
+                 {"difference", difference.all},
+                 {"stage", difference.stage},
+                 {"stage_difference", difference.largest}});
 }
 
 void RunAccount::add_step(double seconds, const accounting::StepFigures& figures) {
@@ -100,12 +144,14 @@ nlohmann::json RunAccount::memory_of_ranks(const MemoryReport& memory, bool in_o
 void RunAccount::conclude(int64_t step, const MemoryReport& memory, bool in_one_process,
                           RunReports& reports) {
   if (steps_.empty()) return;
-  if (!prediction_) prediction_ = accounting::predict(program_, costs_.costs());
+  if (!own_costs_) predict_by_own_costs();
   std::vector<double> seconds;
   std::vector<double> bubbles;
+  std::vector<double> imbalances;
   for (const Step& each : steps_) {
     seconds.push_back(each.seconds);
     bubbles.push_back(each.figures.bubble_ratio);
+    imbalances.push_back(each.figures.stage_imbalance);
   }
   const double measured = accounting::median(std::move(seconds));
   const double bubble = accounting::median(std::move(bubbles));
@@ -120,6 +166,7 @@ void RunAccount::conclude(int64_t step, const MemoryReport& memory, bool in_one_
   }
   if (const std::string causes = differences(parts, expected, measured); !causes.empty())
     text += "; mean of a rank against the prediction: " + causes;
+  if (share_.crowded()) text += fmt::format("; {}: times are of an oversubscribed machine", share_.text());
   reports.note(text);
 
   nlohmann::json causes;
@@ -128,16 +175,22 @@ void RunAccount::conclude(int64_t step, const MemoryReport& memory, bool in_one_
     causes[std::string(accounting::name_of(part))] = {{"ms", 1e3 * parts[part]},
                                                       {"predicted_ms", 1e3 * expected[part]}};
   }
-  reports.event("prediction", step,
-                {{"steps", steps_.size()},
-                 {"step_ms", 1e3 * measured},
-                 {"predicted_step_ms", 1e3 * predicted},
-                 {"bubble_ratio", bubble},
-                 {"predicted_bubble_ratio", prediction_->figures.bubble_ratio},
-                 {"stage_imbalance", steps_.back().figures.stage_imbalance},
-                 {"predicted_stage_imbalance", prediction_->figures.stage_imbalance},
-                 {"causes", causes},
-                 {"memory", memory_of_ranks(memory, in_one_process)}});
+  nlohmann::json event{{"steps", steps_.size()},
+                       {"step_ms", 1e3 * measured},
+                       {"predicted_step_ms", 1e3 * predicted},
+                       {"bubble_ratio", bubble},
+                       {"predicted_bubble_ratio", prediction_->figures.bubble_ratio},
+                       {"stage_imbalance", accounting::median(std::move(imbalances))},
+                       {"predicted_stage_imbalance", prediction_->figures.stage_imbalance},
+                       {"threads_per_processor", share_.load()},
+                       {"causes", causes},
+                       {"memory", memory_of_ranks(memory, in_one_process)}};
+  if (planned_) {
+    event["planned_step_ms"] = 1e3 * planned_->account.seconds();
+    event["planned_bubble_ratio"] = planned_->figures.bubble_ratio;
+    event["planned_stage_imbalance"] = planned_->figures.stage_imbalance;
+  }
+  reports.event("prediction", step, event);
 }
 
 }  // namespace penstock

@@ -384,6 +384,7 @@ RunProfile profile_from_run(const std::filesystem::path& run) {
     made.scaled = "as in " + place;
     const planner::Profile before = planner::read_profile_file(place);
     split.model = planner::model_costs(before, made.job.batch.micro);
+    made.profile.threads_per_processor = before.threads_per_processor;
     made.profile.links = before.links;
     made.profile.reduction = before.reduction;
     made.profile.traffic_slowdown = before.traffic_slowdown;

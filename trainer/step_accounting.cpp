@@ -29,16 +29,17 @@ constexpr std::array<const char*, accounting::part_count> part_keys{
     "data_ms",       "host_ms",           "launch_ms",          "evaluation_ms",
     "checkpoint_ms", "unexplained_ms"};
 
-report::RankMetrics metrics_of(const RankAccount& account, int rank, int replica) {
+report::RankMetrics metrics_of(const StepAccount& step, int rank, int replica) {
+  const RankAccount& account = step.ranks[static_cast<size_t>(rank)];
   report::RankMetrics metrics;
   metrics.rank = rank;
   metrics.replica = replica;
+  metrics.add("accounted_ms", 1e3 * step.seconds());
   for (size_t part = 0; part < accounting::part_count; ++part)
     metrics.add(part_keys[part], 1e3 * account.parts[static_cast<Part>(part)]);
   if (const Culprit* root = account.root()) {
-    // Always there, 0 included: the rank that was behind most of the waits, or the link from it.
-    metrics.values[metrics.count++] = {"root_rank", static_cast<double>(root->rank)};
-    if (root->to >= 0) metrics.values[metrics.count++] = {"root_link_to", static_cast<double>(root->to)};
+    metrics.root_rank = root->rank;
+    metrics.root_link_to = root->to;
     metrics.add("root_ms", 1e3 * root->seconds);
   }
   return metrics;
@@ -53,6 +54,7 @@ StepAccounting::StepAccounting(const RankContext& context, Device& device, trans
       run_(run),
       clock_(*device.options().clock),
       clocks_(clocks),
+      standstills_(clock_),
       gathering_(context.world, device, pipelines_of(context.engine.plan().topology),
                  context.engine.plan().training) {
   if (gathering_.leads())
@@ -81,6 +83,11 @@ void StepAccounting::take_record(const StepSummary& result, bool pauses) {
   own.agreed = engine.agreed_seconds() - offset;
   own.host = context_.host.lately();
   for (accounting::HostInterval& interval : own.host) {
+    interval.begin -= offset;
+    interval.end -= offset;
+  }
+  own.standstills = standstills_.lately();
+  for (accounting::Interval& interval : own.standstills) {
     interval.begin -= offset;
     interval.end -= offset;
   }
@@ -126,10 +133,11 @@ void StepAccounting::report(std::span<const StepAccount> accounts) {
   for (size_t replica = 0; replica < accounts.size(); ++replica) {
     for (size_t rank = 0; rank < accounts[replica].ranks.size(); ++rank) {
       metrics->ranks.push_back(
-          metrics_of(accounts[replica].ranks[rank], static_cast<int>(rank), static_cast<int>(replica)));
+          metrics_of(accounts[replica], static_cast<int>(rank), static_cast<int>(replica)));
     }
   }
   run_.add_step(*metrics->step_ms / 1e3, figures);
+  run_.announce_costs(metrics->step, context_.reports);
 }
 
 }  // namespace penstock

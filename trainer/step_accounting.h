@@ -8,6 +8,7 @@
 #include "kernels/transport/clock_alignment.h"
 #include "trainer/accounting/accountant.h"
 #include "trainer/accounting/record_gathering.h"
+#include "trainer/accounting/standstill_watch.h"
 #include "trainer/participant.h"
 #include "trainer/rank_context.h"
 #include "trainer/run_account.h"
@@ -40,6 +41,7 @@ class StepAccounting : public Participant {
   RunAccount& run_;
   const Clock& clock_;
   transport::ClockAlignment& clocks_;
+  accounting::StandstillWatch standstills_;
   accounting::RecordGathering gathering_;
   std::unique_ptr<accounting::Accountant> accountant_;  ///< where the pipeline's records come together
   std::optional<double> step_end_;                      ///< of the step before, on rank 0's clock

@@ -18,6 +18,7 @@
 #include "trainer/checkpointing.h"
 #include "trainer/corpus.h"
 #include "trainer/job/write_job.h"
+#include "trainer/job_costs.h"
 #include "trainer/job_plan.h"
 #include "trainer/memory_limit.h"
 #include "trainer/memory_report.h"
@@ -25,6 +26,7 @@
 #include "trainer/numerics_guard.h"
 #include "trainer/plan_json.h"
 #include "trainer/plan_text.h"
+#include "trainer/processor_share.h"
 #include "trainer/rank_context.h"
 #include "trainer/report/environment.h"
 #include "trainer/report/matmul_roof.h"
@@ -158,6 +160,16 @@ std::string plan_file(const PlannedJob& planned, const MemoryReport& memory) {
   return file.dump(2) + "\n";
 }
 
+// What the run's own steps refine. A profile that cannot be used costs a run nothing but the comparison.
+JobCosts costs_to_refine(const Job& job, Backend& backend, bool leads) {
+  if (!leads) return {};
+  try {
+    return job_costs(job, backend, nullptr);
+  } catch (const planner::ProfileError& error) {
+    return costs_by_formula(job, backend, std::nullopt, error.what());
+  }
+}
+
 ExitCode already_complete(const Job& job, const ResumePoint& point, RunReports& reports) {
   reports.note(
       fmt::format("already complete at step {} of {}; raise run.steps to go on", point.step, job.run.steps));
@@ -208,6 +220,13 @@ ExitCode train(Job asked, const TrainOptions& options, transport::World& world, 
     reports.event("start", point.step,
                   {{"resumed", resumed}, {"matmul_roof_flops", roof[0]}, {"ranks", world.size()}});
   }
+  const ProcessorShare share = processor_share(job.parallel.threads, world);
+  if (leads && share.crowded()) {
+    reports.warning(fmt::format(
+        "{}: times are of an oversubscribed machine, and what a profile says of it is no prediction",
+        share.text()));
+  }
+  JobCosts costs = costs_to_refine(job, backend, leads);
   runtime::PipelineEngine engine(*backend.device, backend.math, world, std::move(plan));
   engine.rank().initialise(engine.stream());
   accounting::HostTimes host(*backend.device->options().clock);
@@ -226,7 +245,7 @@ ExitCode train(Job asked, const TrainOptions& options, transport::World& world, 
   transport::ClockAlignment clocks(world, *backend.device);
   clocks.measure();
   StepTrace step_trace(context, paths, clocks);
-  RunAccount run_account(engine.plan().training);
+  RunAccount run_account(engine.plan(), job, std::move(costs), share);
   StepAccounting step_accounting(context, *backend.device, clocks, step_report, run_account);
   StepLoop loop;
   loop.train_step = [&](int64_t step) { return train_step(context, batches, step_accounting, step); };

@@ -1,8 +1,15 @@
 #include "kernels/cpu/processor.h"
 
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 #include <sstream>
 #include <string_view>
+
+#include <fmt/format.h>
+#include <sched.h>
+
+#include "kernels/device/error.h"
 
 namespace penstock::cpu {
 namespace {
@@ -36,6 +43,25 @@ bool has_bf16_flag() {
 std::string processor_name() {
   std::string name = cpuinfo("model name");
   return name.empty() ? "unknown processor" : name;
+}
+
+std::vector<int> allowed_processors() {
+  // The kernel refuses masks that are shorter than its own.
+  for (size_t size = 1024; size <= 1024 * 1024; size *= 4) {
+    std::vector<cpu_set_t> mask(CPU_ALLOC_SIZE(size) / sizeof(cpu_set_t) + 1);
+    const size_t bytes = mask.size() * sizeof(cpu_set_t);
+    if (::sched_getaffinity(0, bytes, mask.data()) != 0) {
+      if (errno == EINVAL) continue;
+      break;
+    }
+    std::vector<int> allowed;
+    for (size_t at = 0; at < 8 * bytes; ++at) {
+      if (CPU_ISSET_S(at, bytes, mask.data()) != 0) allowed.push_back(static_cast<int>(at));
+    }
+    return allowed;
+  }
+  throw DeviceError(
+      fmt::format("cannot ask which processors this thread may run on: {}", std::strerror(errno)));
 }
 
 bool processor_has_bf16() {

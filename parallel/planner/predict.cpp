@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "parallel/schedule/forward_only.h"
+#include "parallel/schedule/middle.h"
 #include "parallel/schedule/simulate.h"
 
 namespace penstock::planner {
@@ -28,9 +29,7 @@ double micro_batch_latency(const Program& program, const schedule::Timeline& tim
     if (at.action.op == Op::forward) latency -= timeline.spans[rank][i].start;
     if (gives_input_gradient(at.action.op)) latency += timeline.spans[rank][i].end;
   }
-  const auto middle = latencies.begin() + static_cast<std::ptrdiff_t>(latencies.size() / 2);
-  std::nth_element(latencies.begin(), middle, latencies.end());
-  return *middle;
+  return schedule::middle(latencies);
 }
 
 double tokens_per_step(const LayoutScorer& scorer) {

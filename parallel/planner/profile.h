@@ -105,6 +105,9 @@ struct Profile {
   /// Name and version of everything that changes what is measured: build, compiler, oneDNN, CUDA, driver, …
   std::vector<std::pair<std::string, std::string>> versions;
   int64_t threads = 1;  ///< CPU compute threads a rank
+  /// Compute threads a processor while it was measured, on the most crowded host; 0: not known. Above 1
+  /// units, and links above all, show a machine whose ranks took each other's turns.
+  double threads_per_processor = 0;
   std::string compute;  ///< "fp32", "bf16"
   std::vector<ModelKey> model;
   bool tied_embeddings = false;
@@ -118,6 +121,8 @@ struct Profile {
   double traffic_slowdown = 0;  ///< as in LinkCosts
   /// By rank: its compute takes that many times as long as `units` say. Empty: all alike.
   std::vector<double> pace;
+
+  bool oversubscribed() const { return threads_per_processor > 1; }
 
   /// The value of an integer key of `model`; ProfileError where it is missing or is none.
   int64_t model_integer(const std::string& key) const;

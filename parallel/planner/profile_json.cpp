@@ -81,6 +81,7 @@ void describe(V& v, Profile& profile) {
   v("device", profile.device);
   v("versions", profile.versions);
   v("threads", profile.threads);
+  v.optional("threads_per_processor", profile.threads_per_processor);
   v("compute", profile.compute);
   v("model", profile.model);
   v("tied_embeddings", profile.tied_embeddings);
@@ -101,8 +102,8 @@ class Writer {
     out_[key] = json(value);
   }
   template <class T>
-  void optional(const char* key, std::vector<T>& value) {
-    if (!value.empty()) out_[key] = json(value);
+  void optional(const char* key, T& value) {
+    if (!(value == T{})) out_[key] = json(value);
   }
   Json take() { return std::move(out_); }
 
@@ -159,7 +160,7 @@ class Reader {
     read(*found, pointer_ + "/" + key, value);
   }
   template <class T>
-  void optional(const char* key, std::vector<T>& value) {
+  void optional(const char* key, T& value) {
     known_.insert(key);
     const auto found = json_.find(key);
     if (found != json_.end()) read(*found, pointer_ + "/" + key, value);

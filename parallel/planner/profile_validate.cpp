@@ -19,6 +19,7 @@ constexpr double most_flops = 1e24;
 constexpr double least_rate = 1;  // bytes a second
 constexpr double most_rate = 1e15;
 constexpr double most_slowdown = 100;
+constexpr double most_crowded = 1e6;
 constexpr double least_pace = 1e-3;
 constexpr double most_pace = 1e3;
 constexpr int64_t most_bytes = int64_t{1} << 44;  // 16 TiB
@@ -54,6 +55,7 @@ class Validator {
       check_link(profile_.links[i], fmt::format("/links/{}", i));
     if (profile_.reduction) check_link(*profile_.reduction, "/reduction");
     number(profile_.traffic_slowdown, 0, most_slowdown, "/traffic_slowdown");
+    number(profile_.threads_per_processor, 0, most_crowded, "/threads_per_processor");
     for (size_t i = 0; i < profile_.pace.size(); ++i)
       number(profile_.pace[i], least_pace, most_pace, fmt::format("/pace/{}", i));
   }

@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "parallel/schedule/middle.h"
+
 namespace penstock::planner {
 
 using schedule::Action;
@@ -270,9 +272,7 @@ double StepForecast::micro_batch_latency() const {
     const auto start = at(first_forward_[m]);
     latencies.push_back(ends_[at(first_gradient_[m])] - (ends_[start] - costs_[at(nodes_[start].cost)]));
   }
-  const auto middle = latencies.begin() + static_cast<std::ptrdiff_t>(latencies.size() / 2);
-  std::nth_element(latencies.begin(), middle, latencies.end());
-  return *middle;
+  return schedule::middle(latencies);
 }
 
 }  // namespace penstock::planner

@@ -9,6 +9,7 @@
 #include "kernels/device/error.h"
 #include "model/memory_plan.h"
 #include "model/unit_id.h"
+#include "parallel/planner/unit_sums.h"
 #include "parallel/runtime/model_footprint.h"
 #include "parallel/runtime/partition.h"
 #include "parallel/runtime/slot_plan.h"
@@ -70,17 +71,12 @@ schedule::Costs estimate(const ModelSection& model, const std::vector<int>& unit
 // By known costs of the units; `modes`: a stage each.
 schedule::Costs known(const planner::ModelCosts& known_costs, const std::vector<int>& units,
                       const std::vector<RecomputeMode>& modes) {
+  const planner::UnitSums sums(known_costs);
   schedule::Costs costs;
-  auto unit = known_costs.units.begin();
+  int unit = 0;
   for (size_t stage = 0; stage < units.size(); ++stage) {
-    schedule::StageCosts sum{0, 0, 0};
-    for (const auto end = unit + units[stage]; unit != end; ++unit) {
-      const planner::ModeCosts& in = unit->in(planned_mode(modes[stage]));
-      sum.forward += in.forward;
-      sum.backward_input += in.recompute + in.backward_input;
-      sum.backward_weight += in.backward_weight;
-    }
-    costs.blocks.push_back(sum);
+    costs.blocks.push_back(sums.times(unit, unit + units[stage], planned_mode(modes[stage])));
+    unit += units[stage];
   }
   add_links(costs);
   return costs;

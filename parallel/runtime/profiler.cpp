@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
 #include <optional>
 #include <string>
@@ -149,6 +150,7 @@ class Profiler {
     }
     const auto* bytes = reinterpret_cast<const char*>(ours.data());
     const std::vector<std::string> all = world_.gather(std::string_view(bytes, ours.size() * sizeof(double)));
+    std::vector<double> seconds(all.size());
     for (size_t at = 0; !all.empty() && at < timings.size(); ++at) {
       std::array<std::vector<double>, 2> figures;
       for (const std::string& theirs : all) {
@@ -158,9 +160,11 @@ class Profiler {
           figures[i].push_back(value);
         }
       }
+      for (size_t rank = 0; rank < all.size(); ++rank) seconds[rank] += figures[0][rank];
       timings[at]->median = timing_of(figures[0]).median;
       timings[at]->spread = timing_of(figures[1]).median;
     }
+    if (!all.empty()) profile_.pace = paces_of(seconds, request_.topology);
   }
 
   int64_t boundary_bytes() const {
@@ -236,6 +240,22 @@ class Profiler {
 };
 
 }  // namespace
+
+std::vector<double> paces_of(const std::vector<double>& seconds, const Topology& topology) {
+  const double middle = timing_of(seconds).median;
+  if (!(middle > 0)) return {};
+  std::vector<double> paces(static_cast<size_t>(topology.pipeline()));
+  for (size_t rank = 0; rank < seconds.size(); ++rank) {
+    double& pace = paces[static_cast<size_t>(topology.place(static_cast<int>(rank)).pipeline)];
+    pace = std::max(pace, seconds[rank] / middle);
+  }
+  bool all_alike = true;
+  for (double& pace : paces) {
+    if (std::abs(pace - 1) < alike) pace = 1;
+    all_alike = all_alike && pace == 1;
+  }
+  return all_alike ? std::vector<double>{} : paces;
+}
 
 Profile profile_skeleton(math::Math& math, const ProfileRequest& request) {
   const std::vector<int> units = representatives(request.common.model);

@@ -6,105 +6,11 @@
 #include <fmt/format.h>
 
 #include "kernels/device/error.h"
-#include "parallel/schedule/wiring.h"
+#include "parallel/schedule/middle.h"
 
 namespace penstock::accounting {
 
-using schedule::InstructionKind;
 using schedule::Op;
-
-namespace {
-
-// From when all inputs were there until the start: until it was enqueued the host was late, or busy with
-// something that it told us of; after that the stream.
-void cut_ready(const RankTimes& times, double ready, double start, double enqueued, PartSeconds& parts) {
-  if (start <= ready) return;
-  const double here = std::clamp(enqueued, ready, start);
-  double told = 0;
-  for (const HostInterval& interval : times.host) {
-    const double seconds = std::min(interval.end, here) - std::max(interval.begin, ready);
-    if (seconds <= 0) continue;
-    parts[interval.part] += seconds;
-    told += seconds;
-  }
-  parts[Part::host] += std::max(0.0, here - ready - told);
-  parts[Part::launch] += start - here;
-}
-
-// The message that is ahead of this one on its stream; −1: none.
-int before_in_queue(const schedule::Program& program, const schedule::Wiring& wiring, int id) {
-  const int first = wiring.first[static_cast<size_t>(wiring.rank_of(id))];
-  const InstructionKind kind = wiring.at(program, id).kind;
-  while (--id >= first) {
-    if (wiring.at(program, id).kind == kind) return id;
-  }
-  return -1;
-}
-
-}  // namespace
-
-Accountant::Accountant(const schedule::Program& program)
-    : stages_by_rank_(program.schedule.stages_by_rank()),
-      blocks_(program.schedule.blocks()),
-      tracing_(program.ranks.size()) {
-  if (program.schedule.steps != 1) {
-    throw UsageError(fmt::format("schedule {}: its steps overlap, and one alone cannot be accounted for",
-                                 program.schedule.name));
-  }
-  std::vector<schedule::Violation> found;
-  const schedule::Wiring wiring = wire(program, found);
-  if (!found.empty()) throw UsageError(found.front().text());
-  const auto local = [&](int id) {
-    return id < 0 ? -1 : id - wiring.first[static_cast<size_t>(wiring.rank_of(id))];
-  };
-  for (size_t r = 0; r < program.ranks.size(); ++r) {
-    RankWork& rank = ranks_.emplace_back();
-    const auto& list = program.ranks[r].instructions;
-    rank.instructions = list.size();
-    for (size_t at = 0; at < list.size(); ++at) {
-      if (list[at].kind == InstructionKind::optimizer_step) rank.optimizer = static_cast<int>(at);
-      if (list[at].kind != InstructionKind::compute) continue;
-      Work work;
-      work.at = at;
-      work.op = list[at].action.op;
-      work.stage = list[at].action.stage;
-      work.micro_batch = list[at].action.micro_batch;
-      const auto& waits = wiring.waits_for[static_cast<size_t>(wiring.first[r]) + at];
-      if (waits[0] >= 0 && wiring.at(program, waits[0]).kind == InstructionKind::receive) {
-        const int send = wiring.partner[static_cast<size_t>(waits[0])];
-        work.receive = local(waits[0]);
-        work.source = wiring.rank_of(send);
-        work.producer = local(wiring.waits_for[static_cast<size_t>(send)][0]);
-        work.sent = local(send);
-        const int earlier = before_in_queue(program, wiring, waits[0]);
-        if (earlier >= 0) {
-          work.receive_before = local(earlier);
-          work.source_before = wiring.at(program, earlier).peer;
-        }
-        const int earlier_send = before_in_queue(program, wiring, send);
-        if (earlier_send >= 0) {
-          work.send_before = local(earlier_send);
-          work.destination_before = wiring.at(program, earlier_send).peer;
-        }
-        work.gradient = wiring.at(program, send).carries_gradient();
-      }
-      if (waits[1] >= 0 && wiring.at(program, waits[1]).kind == InstructionKind::send) {
-        work.send = local(waits[1]);
-        work.destination = wiring.at(program, waits[1]).peer;
-        work.taken = local(wiring.partner[static_cast<size_t>(waits[1])]);
-      }
-      if (waits[2] >= 0 && wiring.at(program, waits[2]).kind == InstructionKind::reduce_gradients)
-        work.reduction = local(waits[2]);
-      rank.actions.push_back(work);
-    }
-  }
-  account_.ranks.resize(ranks_.size());
-  const auto stages = static_cast<size_t>(program.schedule.stages());
-  account_.stage_busy.resize(stages);
-  input_seconds_.resize(stages);
-  first_input_.resize(stages);
-  latencies_.resize(static_cast<size_t>(program.schedule.all_micro_batches()));
-}
 
 const StepAccount& Accountant::account(std::span<const RankTimes> ranks, std::optional<double> begin) {
   if (ranks.size() != ranks_.size()) {
@@ -118,6 +24,8 @@ const StepAccount& Accountant::account(std::span<const RankTimes> ranks, std::op
   account_.end = account_.last_action;
   account_.clock_error = 0;
   account_.memory_peak = 0;
+  holds_.clear(ranks);
+  common_.clear();
   for (size_t r = 0; r < ranks.size(); ++r) {
     if (ranks[r].instructions.size() != ranks_[r].instructions) {
       throw UsageError(fmt::format("rank {}: times of {} instructions for a program of {}", r,
@@ -125,6 +33,7 @@ const StepAccount& Accountant::account(std::span<const RankTimes> ranks, std::op
     }
     count_actions(ranks[r], r);
   }
+  find_slow_actions(ranks);
   const auto first = static_cast<size_t>(account_.first_rank);
   const double first_enqueued = ranks_[first].actions.empty()
                                     ? 0
@@ -133,11 +42,14 @@ const StepAccount& Accountant::account(std::span<const RankTimes> ranks, std::op
                             account_.first_action);
   tracing_.clear(account_.first_action);
   PartSeconds before;
-  cut_ready(ranks[first], account_.begin, account_.first_action, first_enqueued, before);
+  cut_ready(ranks, first, account_.begin, account_.first_action, first_enqueued, before);
   for (size_t r = 0; r < ranks.size(); ++r) {
     RankAccount& rank = account_.ranks[r];
     for (const Part part : {Part::data, Part::host, Part::launch, Part::evaluation, Part::checkpoint})
       rank.parts[part] += before[part];
+    // All ranks are between two steps: where one stands still, the first cannot begin either.
+    if (holds_.seconds(r, account_.begin, account_.first_action) == 0)
+      common_.push_back({r, account_.begin, account_.first_action});
     cut_fill(ranks, r);
     double at = rank.first_start;
     bool later = false;
@@ -151,6 +63,7 @@ const StepAccount& Accountant::account(std::span<const RankTimes> ranks, std::op
     rank.parts[Part::unexplained] += account_.seconds() - rank.parts.all();
   }
   tracing_.resolve(account_.ranks);
+  blame_for_common();
   measure_latency(ranks);
   return account_;
 }
@@ -167,6 +80,7 @@ void Accountant::count_actions(const RankTimes& times, size_t r) {
   for (const Work& work : ranks_[r].actions) {
     const InstructionTimes& at = times.instructions[work.at];
     const auto stage = static_cast<size_t>(work.stage);
+    holds_.count(work.op, work.stage, at.end - at.start);
     account_.stage_busy[stage] += at.end - at.start;
     if (work.op == Op::forward) {
       rank.parts[Part::forward] += at.end - at.start;
@@ -189,6 +103,15 @@ void Accountant::count_actions(const RankTimes& times, size_t r) {
   account_.first_rank = static_cast<int>(r);
 }
 
+void Accountant::find_slow_actions(std::span<const RankTimes> ranks) {
+  for (size_t r = 0; r < ranks_.size(); ++r) {
+    for (const Work& work : ranks_[r].actions) {
+      const InstructionTimes& at = ranks[r].instructions[work.at];
+      holds_.look_at(static_cast<int>(r), work.op, work.stage, at.start, at.end);
+    }
+  }
+}
+
 Accountant::Evidence Accountant::evidence(std::span<const RankTimes> ranks, size_t rank,
                                           const Work& work) const {
   constexpr double never = -std::numeric_limits<double>::infinity();
@@ -206,18 +129,82 @@ Accountant::Evidence Accountant::evidence(std::span<const RankTimes> ranks, size
   return found;
 }
 
-// A message that is behind another on the sender's or on the receiver's stream waits for that one's link
-// first.
-void Accountant::trace_transfer(std::span<const RankTimes> ranks, size_t r, const Work& work, double begin,
-                                double end, bool counts) {
-  if (end <= begin) return;
+// From when all inputs were there until the start: until it was enqueued the host was late, or busy with
+// something that it told us of; after that the stream.
+void Accountant::cut_ready(std::span<const RankTimes> ranks, size_t r, double ready, double start,
+                           double enqueued, PartSeconds& parts) {
+  if (start <= ready) return;
+  const double here = std::clamp(enqueued, ready, start);
+  holds_.add(static_cast<int>(r), ready, here);
+  double told = 0;
+  for (const HostInterval& interval : ranks[r].host) {
+    const double seconds = std::min(interval.end, here) - std::max(interval.begin, ready);
+    if (seconds <= 0) continue;
+    parts[interval.part] += seconds;
+    told += seconds;
+  }
+  parts[Part::host] += std::max(0.0, here - ready - told);
+  holds_.cut({static_cast<int>(r)}, here, start, [&](double from, double to, int still) {
+    parts[still < 0 ? Part::launch : Part::host] += to - from;
+  });
+}
+
+// Idle time that `part` stands for, but for when the rank stood still itself. If others were held up
+// meanwhile they are behind it.
+void Accountant::cut_common(size_t r, Part part, double begin, double end) {
+  holds_.cut({static_cast<int>(r)}, begin, end, [&](double from, double to, int still) {
+    account_.ranks[r].parts[still < 0 ? part : Part::host] += to - from;
+    if (still < 0) common_.push_back({r, from, to});
+  });
+}
+
+void Accountant::blame_for_common() {
+  for (const Common& each : common_) {
+    double left = each.end - each.begin;
+    for (size_t other = 0; other < ranks_.size() && left > 0; ++other) {
+      if (other == each.rank) continue;
+      const double held = std::min(left, holds_.seconds(other, each.begin, each.end));
+      add_to(account_.ranks[each.rank].roots, static_cast<int>(other), -1, held);
+      left -= held;
+    }
+  }
+}
+
+// Until the peer's action had ended. While we stood still ourselves nobody can say that we waited.
+void Accountant::cut_wait(size_t r, const Work& work, Part part, double begin, double produced) {
   const int id = static_cast<int>(r);
+  holds_.cut({id}, begin, produced, [&](double from, double to, int still) {
+    if (still < 0) tracing_.add_wait(id, work.source, from, to);
+    account_.ranks[r].parts[still < 0 ? part : Part::host] += to - from;
+    if (still < 0 && part != Part::fill) add_to(account_.ranks[r].peers, work.source, -1, to - from);
+  });
+}
+
+// A message that is behind another on the sender's or on the receiver's stream waits for that one's link
+// first. A link whose one end stands still is not slow: we wait for that rank.
+void Accountant::cut_transfer(std::span<const RankTimes> ranks, size_t r, const Work& work, bool fill,
+                              double begin, double end) {
+  if (end <= begin) return;
+  RankAccount& rank = account_.ranks[r];
+  const int id = static_cast<int>(r);
+  const Part waits = fill ? Part::fill : work.gradient ? Part::wait_backward : Part::wait_forward;
   double at = begin;
   const auto advance = [&](double until, int source, int destination) {
-    const double to = std::clamp(until, at, end);
-    tracing_.add_transfer(id, source, destination, at, to);
-    if (counts) add_to(account_.ranks[r].links, source, destination, to - at);
-    at = to;
+    const double last = std::clamp(until, at, end);
+    holds_.cut({id, source, destination}, at, last, [&](double from, double to, int still) {
+      if (still == id) {
+        rank.parts[Part::host] += to - from;
+      } else if (still >= 0) {
+        tracing_.add_held(id, still, from, to);
+        rank.parts[waits] += to - from;
+        if (!fill) add_to(rank.peers, still, -1, to - from);
+      } else {
+        tracing_.add_transfer(id, source, destination, from, to);
+        rank.parts[fill ? Part::fill : Part::transfer] += to - from;
+        if (!fill) add_to(rank.links, source, destination, to - from);
+      }
+    });
+    at = last;
   };
   if (work.send_before >= 0) {
     advance(ranks[static_cast<size_t>(work.source)].instructions[static_cast<size_t>(work.send_before)].end,
@@ -226,6 +213,31 @@ void Accountant::trace_transfer(std::span<const RankTimes> ranks, size_t r, cons
   if (work.receive_before >= 0)
     advance(ranks[r].instructions[static_cast<size_t>(work.receive_before)].end, work.source_before, id);
   advance(end, work.source, id);
+}
+
+// Until the send that holds the buffer was done; nobody had asked for that message until `taken`.
+void Accountant::cut_buffer(size_t r, const Work& work, double begin, double taken, double end) {
+  RankAccount& rank = account_.ranks[r];
+  const int id = static_cast<int>(r);
+  const auto advance = [&](double first, double last, bool moves) {
+    holds_.cut({id, work.destination}, first, last, [&](double from, double to, int still) {
+      if (still == id) {
+        rank.parts[Part::host] += to - from;
+        return;
+      }
+      if (still >= 0) {
+        tracing_.add_held(id, still, from, to);
+      } else if (moves) {
+        tracing_.add_transfer(id, id, work.destination, from, to);
+      } else {
+        tracing_.add_late(id, work.destination, from, to);
+      }
+      rank.parts[Part::buffer] += to - from;
+      add_to(rank.links, id, work.destination, to - from);
+    });
+  };
+  advance(begin, taken, false);
+  advance(taken, end, true);
 }
 
 // What a rank waits for before its first action is the pipeline's fill, however long; it is followed like any
@@ -241,13 +253,14 @@ void Accountant::cut_fill(std::span<const RankTimes> ranks, size_t r) {
   // A message cannot come to a rank whose host has not asked for it.
   const double asked = std::clamp(found.posted, produced, start);
   const double ready = std::clamp(std::max(found.arrived, found.buffer), asked, start);
-  const int id = static_cast<int>(r);
-  tracing_.add_wait(id, work.source, begin, produced);
-  trace_transfer(ranks, r, work, asked, ready, false);
-  tracing_.count_from_here(id);
-  rank.parts[Part::fill] += produced - begin + ready - asked;
-  cut_ready(ranks[r], produced, asked, asked, rank.parts);
-  cut_ready(ranks[r], ready, start, ranks[r].instructions[work.at].enqueued, rank.parts);
+  cut_wait(r, work, Part::fill, begin, produced);
+  cut_transfer(ranks, r, work, true, asked, ready);
+  tracing_.count_from_here(static_cast<int>(r));
+  holds_.cut({static_cast<int>(r)}, begin, ready, [&](double from, double to, int still) {
+    if (still < 0) common_.push_back({r, from, to});
+  });
+  cut_ready(ranks, r, produced, asked, asked, rank.parts);
+  cut_ready(ranks, r, ready, start, ranks[r].instructions[work.at].enqueued, rank.parts);
 }
 
 void Accountant::cut_gap(std::span<const RankTimes> ranks, size_t r, const Work& work, double begin) {
@@ -259,45 +272,38 @@ void Accountant::cut_gap(std::span<const RankTimes> ranks, size_t r, const Work&
   }
   if (times.start == begin) return;
   const Evidence found = evidence(ranks, r, work);
-  const int id = static_cast<int>(r);
   const double produced = std::clamp(found.produced, begin, times.start);
   const double asked = std::clamp(found.posted, produced, times.start);
   const double arrived = std::clamp(found.arrived, asked, times.start);
   const double free = std::clamp(found.buffer, arrived, times.start);
   const double ready = std::clamp(found.reduced, free, times.start);
-  tracing_.add_wait(id, work.source, begin, produced);
-  trace_transfer(ranks, r, work, asked, arrived, true);
+  cut_wait(r, work, work.gradient ? Part::wait_backward : Part::wait_forward, begin, produced);
+  cut_transfer(ranks, r, work, false, asked, arrived);
   if (free > arrived) {
-    // Nobody had asked for our message until then.
     const RankTimes& theirs = ranks[static_cast<size_t>(work.destination)];
     const double taken =
         std::clamp(theirs.instructions[static_cast<size_t>(work.taken)].enqueued, arrived, free);
-    tracing_.add_late(id, work.destination, arrived, taken);
-    tracing_.add_transfer(id, id, work.destination, taken, free);
+    cut_buffer(r, work, arrived, taken, free);
   }
-  rank.parts[work.gradient ? Part::wait_backward : Part::wait_forward] += produced - begin;
-  rank.parts[Part::transfer] += arrived - asked;
-  rank.parts[Part::buffer] += free - arrived;
-  rank.parts[Part::reduction] += ready - free;
-  add_to(rank.peers, work.source, -1, produced - begin);
-  add_to(rank.links, id, work.destination, free - arrived);
-  cut_ready(ranks[r], produced, asked, asked, rank.parts);
-  cut_ready(ranks[r], ready, times.start, times.enqueued, rank.parts);
+  cut_common(r, Part::reduction, free, ready);
+  cut_ready(ranks, r, produced, asked, asked, rank.parts);
+  cut_ready(ranks, r, ready, times.start, times.enqueued, rank.parts);
 }
 
 // The optimizer is on the compute stream, where it waits for the last rank's squares and losses: until then
 // it is drain and agreement.
 void Accountant::cut_tail(const RankTimes& times, size_t r) {
   RankAccount& rank = account_.ranks[r];
-  if (ranks_[r].actions.empty()) {
-    rank.parts[Part::drain] += account_.last_action - account_.first_action;
-  } else {
-    rank.parts[Part::drain] += account_.last_action - rank.last_end;
-  }
+  const bool works = !ranks_[r].actions.empty();
+  cut_common(r, Part::drain, works ? rank.last_end : account_.first_action, account_.last_action);
   double at = account_.last_action;
   const auto advance = [&](double until, Part part) {
     if (until <= at) return;
-    rank.parts[part] += until - at;
+    if (part == Part::reduction) {
+      cut_common(r, part, at, until);
+    } else {
+      rank.parts[part] += until - at;
+    }
     at = until;
   };
   if (ranks_[r].optimizer >= 0) {
@@ -339,9 +345,7 @@ void Accountant::measure_latency(std::span<const RankTimes> ranks) {
   at_first([&](const Work& work, const InstructionTimes& at) {
     if (gives_input_gradient(work.op)) latencies_[static_cast<size_t>(work.micro_batch)] += at.end;
   });
-  const auto middle = latencies_.begin() + static_cast<std::ptrdiff_t>(latencies_.size() / 2);
-  std::nth_element(latencies_.begin(), middle, latencies_.end());
-  account_.micro_batch_latency = *middle;
+  account_.micro_batch_latency = schedule::middle(latencies_);
 }
 
 }  // namespace penstock::accounting

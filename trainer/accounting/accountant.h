@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "parallel/schedule/program.h"
+#include "trainer/accounting/hold_ups.h"
 #include "trainer/accounting/rank_times.h"
 #include "trainer/accounting/root_tracing.h"
 #include "trainer/accounting/step_account.h"
@@ -61,10 +62,25 @@ class Accountant {
     double reduced = 0;
   };
 
+  /// Fill, drain, agreements, and what is between two steps: idle time that is nobody's in particular.
+  struct Common {
+    size_t rank = 0;
+    double begin = 0;
+    double end = 0;
+  };
+
   Evidence evidence(std::span<const RankTimes> ranks, size_t rank, const Work& work) const;
   void count_actions(const RankTimes& times, size_t rank);
-  void trace_transfer(std::span<const RankTimes> ranks, size_t rank, const Work& work, double begin,
-                      double end, bool counts);
+  void find_slow_actions(std::span<const RankTimes> ranks);
+  void cut_ready(std::span<const RankTimes> ranks, size_t rank, double ready, double start, double enqueued,
+                 PartSeconds& parts);
+  void cut_common(size_t rank, Part part, double begin, double end);
+  /// Who was held up while others had no input to wait for, or before their first: is behind that.
+  void blame_for_common();
+  void cut_wait(size_t rank, const Work& work, Part part, double begin, double produced);
+  void cut_transfer(std::span<const RankTimes> ranks, size_t rank, const Work& work, bool fill, double begin,
+                    double end);
+  void cut_buffer(size_t rank, const Work& work, double begin, double taken, double end);
   void cut_fill(std::span<const RankTimes> ranks, size_t rank);
   void cut_gap(std::span<const RankTimes> ranks, size_t rank, const Work& work, double begin);
   void cut_tail(const RankTimes& times, size_t rank);
@@ -75,6 +91,8 @@ class Accountant {
   std::vector<std::vector<int>> stages_by_rank_;
   int blocks_ = 1;
   StepAccount account_;
+  HoldUps holds_;
+  std::vector<Common> common_;
   RootTracing tracing_;
   std::vector<double> input_seconds_;  ///< by stage: I in the step
   std::vector<double> first_input_;    ///< by stage: I of micro-batch 0

@@ -1,15 +1,11 @@
 #include "trainer/accounting/median.h"
 
-#include <algorithm>
-#include <cstddef>
+#include "parallel/schedule/middle.h"
 
 namespace penstock::accounting {
 
 double median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
+  return schedule::middle(values);
 }
 
 }  // namespace penstock::accounting

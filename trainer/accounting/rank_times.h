@@ -20,6 +20,11 @@ struct InstructionTimes {
   double end = 0;
 };
 
+struct Interval {
+  double begin = 0;
+  double end = 0;
+};
+
 /// What the host was doing.
 struct HostInterval {
   Part part = Part::host;  ///< data, evaluation, checkpoint
@@ -31,9 +36,12 @@ struct HostInterval {
 /// once, so that a rank's record always has one size.
 struct RankTimes {
   static constexpr size_t kept_intervals = 8;
+  static constexpr size_t kept_standstills = 4;
 
   std::vector<InstructionTimes> instructions;  ///< as the program's list of the rank
   std::array<HostInterval, kept_intervals> host{};
+  /// When the rank's process was not running; they do not overlap.
+  std::array<Interval, kept_standstills> standstills{};
   /// The optimizer's agreement with all ranks: offered, and agreed on. 0: nobody looked.
   double offered = 0;
   double agreed = 0;

@@ -17,6 +17,7 @@ struct Head {
   double clock_error = 0;
   double memory_peak = 0;
   std::array<HostInterval, RankTimes::kept_intervals> host{};
+  std::array<Interval, RankTimes::kept_standstills> standstills{};
 };
 
 // 0 stands for a time that nobody looked at.
@@ -46,7 +47,8 @@ size_t record_bytes(size_t instructions, size_t stages) {
 }
 
 void write_record(const RankTimes& times, std::span<std::byte> record) {
-  Head head{0, 0, times.offered, times.agreed, times.clock_error, times.memory_peak, times.host};
+  Head head{
+      0, 0, times.offered, times.agreed, times.clock_error, times.memory_peak, times.host, times.standstills};
   double first = std::numeric_limits<double>::infinity();
   double last = -first;
   for (const InstructionTimes& at : times.instructions) {
@@ -80,6 +82,7 @@ void read_record(std::span<const std::byte> record, RankTimes& times) {
   times.clock_error = head.clock_error;
   times.memory_peak = head.memory_peak;
   times.host = head.host;
+  times.standstills = head.standstills;
   const std::byte* from = record.data() + sizeof head;
   const size_t bytes = times.recompute.size() * sizeof(double);
   if (bytes > 0) std::memcpy(times.recompute.data(), from, bytes);

@@ -31,6 +31,8 @@ void RootTracing::resolve(std::vector<RankAccount>& ranks) {
   for (size_t rank = 0; rank < gaps_.size(); ++rank) {
     const std::vector<Gap>& gaps = gaps_[rank].gaps;
     for (size_t gap = 0; gap < gaps.size(); ++gap) {
+      if (gaps[gap].held && gap >= gaps_[rank].counted_from)
+        add_to(ranks[rank].roots, gaps[gap].peer, -1, gaps[gap].end - gaps[gap].begin);
       if (gaps[gap].wait) waits_.push_back({gaps[gap].end, static_cast<int>(rank), gap});
     }
   }

@@ -35,6 +35,10 @@ class RootTracing {
   void add_late(int rank, int culprit, double begin, double end) {
     add(rank, {begin, end, culprit, -1, false});
   }
+  /// The rank waits for `culprit`, which stands still: nobody else is behind that.
+  void add_held(int rank, int culprit, double begin, double end) {
+    add(rank, {begin, end, culprit, -1, false, true});
+  }
   /// Adds to each rank's `roots` what its counted waits come to.
   void resolve(std::vector<RankAccount>& ranks);
   /// The rank's gaps so far are followed only (its fill).
@@ -49,7 +53,8 @@ class RootTracing {
     int peer = 0;  ///< a wait: who is waited for. A transfer: its source
     int to = -1;   ///< a transfer's destination
     bool wait = false;
-    size_t roots = 0;  ///< the first of `roots_` of a resolved wait
+    bool held = false;  ///< a wait whose culprit is known
+    size_t roots = 0;   ///< the first of `roots_` of a resolved wait
     size_t roots_end = 0;
   };
   struct RankGaps {

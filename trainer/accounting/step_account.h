@@ -21,7 +21,9 @@ struct RankAccount {
   double first_start = 0;  ///< of its actions
   double last_end = 0;
   std::vector<Culprit> peers;  ///< wait_forward + wait_backward by the peer that was waited for
-  std::vector<Culprit> roots;  ///< the same seconds by what that peer was waiting for itself, to the end
+  /// The same seconds by what that peer was waiting for itself, to the end; and seconds of fill, drain,
+  /// buffers, agreements and pauses in which another rank was held up by itself (HoldUps).
+  std::vector<Culprit> roots;
   std::vector<Culprit> links;  ///< transfer, by link
 
   /// The largest of `roots`; null: it waited for nobody.

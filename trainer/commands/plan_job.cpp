@@ -21,6 +21,7 @@
 #include "trainer/plan_figures.h"
 #include "trainer/plan_json.h"
 #include "trainer/plan_text.h"
+#include "trainer/processor_share.h"
 
 namespace penstock::commands {
 
@@ -37,6 +38,13 @@ constexpr planner::SearchBudget change_budget{4e6, 5e3};
 constexpr int64_t most_sizes = 64;
 
 /// A job, what it is planned with, and the plan.
+/// A step on a machine that has fewer processors than the ranks have threads: the ranks take turns, and the
+/// work of all has to be done by the processors that there are.
+struct CrowdedStep {
+  ProcessorShare share;
+  double seconds = 0;
+};
+
 class Planning {
  public:
   Planning(const JobArguments& arguments, const PlanJobOptions& options) : options_(options) {
@@ -60,6 +68,19 @@ class Planning {
   const PlanJobOptions& options() const { return options_; }
   Backend& backend() { return backend_; }
   bool elsewhere() const { return cluster_ || !options_.profile.empty(); }
+
+  /// Here, where its ranks would outnumber the processors: what the plan's work takes at least.
+  std::optional<CrowdedStep> crowded_step() const {
+    if (elsewhere()) return std::nullopt;
+    const ProcessorShare share = processor_share_here(
+        job_.parallel.pipeline * std::max<int64_t>(1, job_.parallel.data), job_.parallel.threads);
+    // What was measured in such a crowd shows it already.
+    const double load = share.load() / std::max(1.0, costs_.threads_per_processor);
+    if (!share.crowded() || load <= 1) return std::nullopt;
+    const planner::Prediction& prediction = plan_.chosen.prediction;
+    const double busy = prediction.step * (1 - prediction.idle_ratio);
+    return CrowdedStep{share, std::max(prediction.step, busy * load)};
+  }
 
   /// Of a cluster's those that the job takes; 0: this machine.
   int64_t devices() const {
@@ -223,6 +244,12 @@ void print(Planning& planning, std::ostream& out) {
                        plan.chosen.prediction.tokens_per_second / static_cast<double>(planning.devices()),
                        planning.devices());
   }
+  if (const auto crowded = planning.crowded_step()) {
+    out << fmt::format(
+        "on this machine      {:.5g} ms at least: {}; the figures above are for ranks with processors of "
+        "their own\n",
+        1e3 * crowded->seconds, crowded->share.text());
+  }
   out << "\n";
   if (limits.empty()) out << "nothing holds the step back by 1 % or more\n";
   for (const std::string& limit : limits) out << "held back: " << limit << "\n";
@@ -245,6 +272,10 @@ void print(Planning& planning, std::ostream& out) {
 void print_json(Planning& planning, std::ostream& out) {
   nlohmann::ordered_json plan = to_json(planning.plan(), planning.request());
   plan["source"] = planning.source();
+  if (const auto crowded = planning.crowded_step()) {
+    plan["oversubscribed"] = {{"threads_per_processor", crowded->share.load()},
+                              {"least_step_ms", 1e3 * crowded->seconds}};
+  }
   nlohmann::ordered_json schedules = nlohmann::ordered_json::array();
   for (const Candidate& candidate : planning.schedules()) {
     schedules.push_back(to_json(candidate, planning.request()));

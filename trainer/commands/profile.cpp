@@ -20,6 +20,7 @@
 #include "trainer/commands/run_ranks.h"
 #include "trainer/corpus.h"
 #include "trainer/job_profile.h"
+#include "trainer/processor_share.h"
 #include "trainer/report/progress_bar.h"
 #include "trainer/run_folder.h"
 #include "trainer/run_profile.h"
@@ -121,9 +122,11 @@ int run_profile(const ProfileArguments& arguments, Job job, transport::World& wo
         }
         bar->update(static_cast<uint64_t>(done));
       });
+  const ProcessorShare share = processor_share(job.parallel.threads, world);
   if (!leads) return 0;
   if (bar) bar->finish();
   describe(profile, job);
+  profile.threads_per_processor = share.load();
   write_profile_file(*file, profile);
   fmt::print("{}written to {}\n", profile_table(profile, job.batch.micro), file->path());
   return 0;

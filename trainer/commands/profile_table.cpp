@@ -58,6 +58,12 @@ std::string profile_table(const planner::Profile& profile, int64_t micro_batch) 
   std::string text = fmt::format("{}, {} thread{} a rank, {}; micro-batch {}\n", profile.device,
                                  profile.threads, profile.threads == 1 ? "" : "s", profile.compute,
                                  nearest(profile.units.front(), micro_batch).micro_batch);
+  if (profile.oversubscribed()) {
+    text += fmt::format(
+        "warning: measured with {:.3g} compute threads a processor: times, and links above all, are of an "
+        "oversubscribed machine\n",
+        profile.threads_per_processor);
+  }
   text += fmt::format("{:<16} {:<10} {:>10} {:>10} {:>10} {:>10} {:>8} {:>12} {:>12}\n", "unit", "recompute",
                       "F ms", "R ms", "I ms", "W ms", "spread", "slot KiB", "optimizer ms");
   for (const MeasuredUnit& unit : profile.units) {
@@ -71,6 +77,10 @@ std::string profile_table(const planner::Profile& profile, int64_t micro_batch) 
                           milliseconds(mode.backward_weight), 100 * largest_spread(mode),
                           (slot + 1023) / 1024, first ? milliseconds(unit.optimizer_step) : "");
     }
+  }
+  for (size_t rank = 0; rank < profile.pace.size(); ++rank) {
+    if (profile.pace[rank] != 1)
+      text += fmt::format("rank {} takes {:.2f} times as long\n", rank, profile.pace[rank]);
   }
   if (!profile.links.empty()) text += "links\n";
   for (const MeasuredLink& link : profile.links) text += link_line(link);

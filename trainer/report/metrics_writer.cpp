@@ -39,6 +39,9 @@ void MetricsWriter::write_ranks(const StepMetrics& metrics) {
       // Microseconds are fine enough, and there are many of these.
       fmt::format_to(out, R"(, "{}": {:.3f})", rank.values[at].name, rank.values[at].value);
     }
+    if (rank.root_rank >= 0) fmt::format_to(out, R"(, "root_rank": {})", rank.root_rank);
+    if (rank.root_rank >= 0 && rank.root_link_to >= 0)
+      fmt::format_to(out, R"(, "root_link_to": {})", rank.root_link_to);
     fmt::format_to(out, "}}");
   }
   fmt::format_to(out, "]");

@@ -59,7 +59,12 @@ void StatusFile::update(const Status& status) {
   if (written_ && !changed && now - *written_ < kPeriod) return;
   written_ = now;
   try {
-    data::write_file(path_, json_of(status));
+    // While the job runs the next one comes soon, and no step waits for the disk.
+    if (status.state == Status::State::running) {
+      data::replace_file(path_, json_of(status));
+    } else {
+      data::write_file(path_, json_of(status));
+    }
     state_ = status.state;
     last_checkpoint_ = status.last_checkpoint;
     failing_ = false;

@@ -25,8 +25,8 @@ struct Status {
 };
 
 /// status.json: always a complete JSON object, `"schema": 1`, renamed into place. Written when the state or
-/// the last checkpoint changes, and else every ten seconds at most: each write is made durable, which costs
-/// milliseconds.
+/// the last checkpoint changes, and else every ten seconds at most. What the job leaves behind is made
+/// durable, which costs tens of milliseconds; while it runs nobody waits for the disk.
 class StatusFile {
  public:
   using Clock = std::chrono::steady_clock;

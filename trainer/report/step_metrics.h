@@ -13,6 +13,8 @@ namespace penstock::report {
 struct RankMetrics {
   int rank = 0;  ///< in its pipeline
   int replica = 0;
+  int root_rank = -1;     ///< who was behind most of its waits; −1: nobody, and neither is written
+  int root_link_to = -1;  ///< ≥ 0: the message from root_rank to that rank
   struct Value {
     const char* name = "";
     double value = 0;

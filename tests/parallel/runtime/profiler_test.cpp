@@ -222,5 +222,17 @@ TEST(Timing, IsMedianAndQuartiles) {
   EXPECT_EQ(timing_of({7}).spread, 0);
 }
 
+TEST(Profiler, ASlowRankHasItsPace) {
+  const Topology three(3, 1, RankOrder::pipeline_first);
+  EXPECT_TRUE(paces_of({1, 1.02, 0.97}, three).empty()) << "as alike as measurements are";
+  const std::vector<double> paces = paces_of({2, 2, 3}, three);
+  EXPECT_EQ(paces, (std::vector<double>{1, 1, 1.5}));
+  // The slower of two replicas holds up the other.
+  const Topology replicas(2, 2, RankOrder::pipeline_first);
+  std::vector<double> seconds(4, 1);
+  seconds[static_cast<size_t>(replicas.pipeline_of(1)[1])] = 2;
+  EXPECT_EQ(paces_of(seconds, replicas), (std::vector<double>{1, 2}));
+}
+
 }  // namespace
 }  // namespace penstock::runtime

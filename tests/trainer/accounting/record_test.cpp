@@ -21,6 +21,7 @@ RankTimes some_times() {
   RankTimes times;
   times.instructions = {{100.5, 101, 0, 103.25}, {0, 103.25, 104, 106.5}, {100.75, 106.5, 0, 106.5}};
   times.host[2] = {Part::data, 99, 100.25};
+  times.standstills[1] = {101.5, 103};
   times.offered = 106.75;
   times.agreed = 107;
   times.recompute = {0.25, 0.5};
@@ -55,6 +56,8 @@ TEST(Record, KeepsTimesToABillionthOfTheStep) {
   EXPECT_EQ(read.instructions[1].enqueued, 0);
   EXPECT_EQ(read.host[2].part, Part::data);
   EXPECT_EQ(read.host[2].end, 100.25);
+  EXPECT_EQ(read.standstills[1].begin, 101.5);
+  EXPECT_EQ(read.standstills[1].end, 103);
   EXPECT_EQ(read.offered, times.offered);
   EXPECT_EQ(read.agreed, times.agreed);
   EXPECT_EQ(read.recompute, times.recompute);

@@ -213,5 +213,19 @@ TEST(PlanJob, LimitsOfThisMachineAreChecked) {
   EXPECT_THAT(out.str(), HasSubstr("predicted step"));
 }
 
+// By a profile of another machine the ranks have processors of their own; here they would not.
+TEST(PlanJob, SaysWhereRanksOutnumberTheProcessors) {
+  const std::vector<std::string> small{
+      "parallel.threads=4096", "model.layers=8",           "model.hidden_size=64",
+      "model.heads=4",         "model.kv_heads=4",         "model.ffn_hidden_size=128",
+      "model.vocab_size=512",  "model.sequence_length=32", "precision.compute=fp32"};
+  const auto here = plan_of(small, {});
+  ASSERT_TRUE(here.contains("oversubscribed"));
+  EXPECT_GT(here["oversubscribed"]["threads_per_processor"], 1);
+  EXPECT_GE(here["oversubscribed"]["least_step_ms"], here["predicted_step_ms"]);
+  EXPECT_NE(answer(small, {}).find("8 ranks x 4096 threads share"), std::string::npos);
+  EXPECT_FALSE(plan_of({"parallel.threads=4096"}, with_profile()).contains("oversubscribed"));
+}
+
 }  // namespace
 }  // namespace penstock::commands
