@@ -125,7 +125,7 @@ struct Profile {
   bool oversubscribed() const { return threads_per_processor > 1; }
 
   /// The value of an integer key of `model`; ProfileError where it is missing or is none.
-  int64_t model_integer(const std::string& key) const;
+  int64_t model_integer(const std::string& key, const std::string& place = "profile") const;
 
   friend bool operator==(const Profile&, const Profile&) = default;
 };

@@ -36,7 +36,7 @@ class Validator {
   void run() {
     layers_ = profile_.model_integer("layers");
     require(layers_ >= 1 && layers_ <= 65536, "/model/layers", layers_, "1 to 65536");
-    whole(profile_.model_integer("sequence_length"), 1, longest_sequence, "/model/sequence_length");
+    whole(profile_.model_integer("sequence_length", place_), 1, longest_sequence, "/model/sequence_length");
     whole(profile_.threads, 1, most_threads, "/threads");
     bytes(profile_.tied_exchange_bytes, "/tied_exchange_bytes");
     bytes(profile_.tied_shared_bytes, "/tied_shared_bytes");
@@ -206,13 +206,13 @@ class Validator {
 
 }  // namespace
 
-int64_t Profile::model_integer(const std::string& key) const {
+int64_t Profile::model_integer(const std::string& key, const std::string& place) const {
   for (const ModelKey& each : model) {
     if (each.key != key) continue;
     if (const auto* value = std::get_if<int64_t>(&each.value)) return *value;
-    throw ProfileError(fmt::format("profile: /model/{}: expected a whole number", key));
+    throw ProfileError(fmt::format("{}: /model/{}: expected a whole number", place, key));
   }
-  throw ProfileError(fmt::format("profile: /model/{}: found nothing; this key is required", key));
+  throw ProfileError(fmt::format("{}: /model/{}: found nothing; this key is required", place, key));
 }
 
 void validate(const Profile& profile, const std::string& place) {

@@ -163,7 +163,7 @@ TEST_F(DataCommands, ReadAPipe) {
   const Outcome outcome = prepare("pipe", "p", {"--document-separator", "line"});
   writer.join();
   EXPECT_EQ(outcome.status, 0) << outcome.error;
-  std::thread again([&] { put_file(folder_ / "pipe", "one\ntwo"); });
+  std::thread again([&] { std::ofstream(folder_ / "pipe") << "one\ntwo"; });
   const Outcome refused = prepare("pipe", "q", {"--validation-fraction", "0.5"});
   again.join();
   EXPECT_EQ(refused.status, 3);
