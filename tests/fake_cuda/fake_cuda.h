@@ -29,6 +29,8 @@ struct Settings {
 /// Starts afresh: settings, errors, planned failures. No stream may be alive.
 void reset(const Settings& settings = {});
 const Settings& settings();
+/// Streams made from now on pause at random before their work.
+void shuffle(uint64_t seed);
 
 /// The `after`-th call from now on (0: the next) of `call` ("cudaMalloc") returns `code` and does nothing.
 void fail_call(const std::string& call, cudaError_t code, int after = 0);

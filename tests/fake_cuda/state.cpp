@@ -45,6 +45,10 @@ const Settings& settings() {
   return state().settings;
 }
 
+void shuffle(uint64_t seed) {
+  state().settings.shuffle_seed = seed;
+}
+
 void fail_call(const std::string& call, cudaError_t code, int after) {
   const std::lock_guard lock(state().mutex);
   state().failures[call].emplace_back(after, code);

@@ -2,4 +2,11 @@
 
 #include <gtest/gtest.h>
 
-TEST(X, Y) { auto d = penstock::cuda::make_cuda_device({}); auto s = d->create_stream("a", penstock::StreamUse::compute); double t = 0; s->stamp(&t); s->synchronize(); EXPECT_GT(t, 0); }
+TEST(X, Y) {
+  auto d = penstock::cuda::make_cuda_device({});
+  auto s = d->create_stream("a", penstock::StreamUse::compute);
+  double t = 0;
+  s->stamp(&t);
+  s->synchronize();
+  EXPECT_GT(t, 0);
+}
