@@ -35,12 +35,11 @@ void shuffle(uint64_t seed);
 /// The `after`-th call from now on (0: the next) of `call` ("cudaMalloc") returns `code` and does nothing.
 void fail_call(const std::string& call, cudaError_t code, int after = 0);
 
-/// A kernel on the stream. What it throws is an error of the GPU: its context is lost
-/// (cudaErrorLaunchFailure) and lost_because() tells.
-cudaError_t enqueue(cudaStream_t stream, std::function<void()> kernel);
-/// As enqueue, for a kernel that waits for other ranks: it needs one of the GPU's places for such, and keeps
-/// it until it is done.
-cudaError_t enqueue_communication(cudaStream_t stream, std::function<void()> kernel);
+/// Kernels start with enqueue() of enqueue.h. What one throws is an error of the GPU: its context is lost
+/// (cudaErrorLaunchFailure) and lost_because() tells. One that does not start is a DeviceError, as
+/// launch()'s. This is a kernel that waits for other ranks: it needs one of the GPU's places for such, and
+/// keeps it until it is done.
+void enqueue_communication(cudaStream_t stream, std::function<void()> kernel);
 /// Whether a kernel that waits should give up: its GPU's context is lost.
 bool context_lost(cudaStream_t stream);
 /// From now on every call for this GPU returns `code`, and queued work is dropped.

@@ -2,7 +2,11 @@
 
 #include <chrono>
 #include <exception>
+#include <string>
 #include <utility>
+
+#include "kernels/device/error.h"
+#include "tests/fake_cuda/enqueue.h"
 
 namespace penstock::fake_cuda {
 
@@ -39,24 +43,24 @@ cudaStream_t resolved(cudaStream_t stream) {
   return stream == nullptr ? default_stream(current_gpu()) : stream;
 }
 
-cudaError_t launched(const char* call, cudaStream_t given, std::function<void()> work) {
+void start(cudaStream_t given, std::function<void()> work) {
   cudaStream_t stream = resolved(given);
-  if (const cudaError_t code = entered(call, stream->gpu); code != cudaSuccess) return code;
-  if (stream->gpu != current_gpu()) return noted(cudaErrorInvalidResourceHandle);
+  cudaError_t code = entered("cudaLaunchKernel", stream->gpu);
+  if (code == cudaSuccess && stream->gpu != current_gpu()) code = noted(cudaErrorInvalidResourceHandle);
+  if (code != cudaSuccess) throw DeviceError(std::string("kernel: launch: ") + cudaGetErrorName(code));
   stream->enqueue({std::move(work)});
-  return cudaSuccess;
 }
 
 }  // namespace
 
-cudaError_t enqueue(cudaStream_t stream, std::function<void()> kernel) {
+void enqueue(cudaStream_t stream, std::function<void()> task) {
   const int gpu = resolved(stream)->gpu;
-  return launched("cudaLaunchKernel", stream, [gpu, kernel = std::move(kernel)] { run_kernel(gpu, kernel); });
+  start(stream, [gpu, task = std::move(task)] { run_kernel(gpu, task); });
 }
 
-cudaError_t enqueue_communication(cudaStream_t stream, std::function<void()> kernel) {
+void enqueue_communication(cudaStream_t stream, std::function<void()> kernel) {
   const int gpu = resolved(stream)->gpu;
-  return launched("cudaLaunchKernel", stream, [gpu, kernel = std::move(kernel)] {
+  start(stream, [gpu, kernel = std::move(kernel)] {
     State& all = state();
     Gpu& place = all.gpus[static_cast<size_t>(gpu)];
     {

@@ -1,4 +1,4 @@
-#include "kernels/cuda/event.h"
+#include "kernels/cuda/runtime/event.h"
 
 #include <typeinfo>
 #include <utility>

@@ -1,9 +1,9 @@
-#include "kernels/cuda/stream_memory.h"
+#include "kernels/cuda/runtime/stream_memory.h"
 
 #include <cudaTypedefs.h>
 #include <fmt/format.h>
 
-#include "kernels/cuda/runtime_call.h"
+#include "kernels/cuda/runtime/runtime_call.h"
 #include "kernels/device/error.h"
 
 namespace penstock::cuda {

@@ -1,7 +1,7 @@
 #include <utility>
 
-#include "kernels/cuda/device.h"
-#include "kernels/cuda/stream.h"
+#include "kernels/cuda/runtime/device.h"
+#include "kernels/cuda/runtime/stream.h"
 #include "tests/fake_cuda/fake_cuda.h"
 #include "tests/kernels/device/contract/device_under_test.h"
 

@@ -1,17 +1,17 @@
-#include "kernels/cuda/device.h"
+#include "kernels/cuda/runtime/device.h"
 
 #include <optional>
 #include <utility>
 
 #include <fmt/format.h>
 
-#include "kernels/cuda/event.h"
-#include "kernels/cuda/gpu_choice.h"
-#include "kernels/cuda/pinned_memory.h"
-#include "kernels/cuda/runtime_call.h"
-#include "kernels/cuda/signal.h"
-#include "kernels/cuda/stamp_clock.h"
-#include "kernels/cuda/stream.h"
+#include "kernels/cuda/runtime/event.h"
+#include "kernels/cuda/runtime/gpu_choice.h"
+#include "kernels/cuda/runtime/pinned_memory.h"
+#include "kernels/cuda/runtime/runtime_call.h"
+#include "kernels/cuda/runtime/signal.h"
+#include "kernels/cuda/runtime/stamp_clock.h"
+#include "kernels/cuda/runtime/stream.h"
 #include "kernels/device/arena_table.h"
 #include "kernels/device/error.h"
 

@@ -7,8 +7,8 @@
 #include <mutex>
 #include <string>
 
-#include "kernels/cuda/runtime_call.h"
-#include "kernels/cuda/stamp_clock.h"
+#include "kernels/cuda/runtime/runtime_call.h"
+#include "kernels/cuda/runtime/stamp_clock.h"
 #include "kernels/device/device.h"
 
 namespace penstock::cuda {

@@ -1,4 +1,4 @@
-#include "kernels/cuda/stamp_clock.h"
+#include "kernels/cuda/runtime/stamp_clock.h"
 
 #include <algorithm>
 #include <atomic>
@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "kernels/cuda/pinned_memory.h"
+#include "kernels/cuda/runtime/pinned_memory.h"
 #include "kernels/cuda/stamp_kernels.h"
 #include "kernels/device/error.h"
 

@@ -1,4 +1,4 @@
-#include "kernels/cuda/signal.h"
+#include "kernels/cuda/runtime/signal.h"
 
 #include <algorithm>
 #include <atomic>
@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "kernels/cuda/pinned_memory.h"
+#include "kernels/cuda/runtime/pinned_memory.h"
 #include "kernels/device/error.h"
 
 namespace penstock::cuda {
@@ -32,13 +32,13 @@ class SignalCells {
   SignalCell take(const std::string& purpose) {
     const std::lock_guard lock(mutex_);
     // All writes that were queued for its last owner have happened.
-    auto found = std::find_if(free_.begin(), free_.end(),
+    auto found = std::find_if(free_.rbegin(), free_.rend(),
                               [](const SignalCell& cell) { return load(cell) >= cell.promised; });
-    if (found == free_.end()) {
+    if (found == free_.rend()) {
       auto* block = static_cast<char*>(reserve_pinned_memory(purpose, cells_a_block * cell_bytes));
       for (size_t i = 0; i < cells_a_block; ++i)
         free_.push_back({reinterpret_cast<uint64_t*>(block + i * cell_bytes), 0});
-      found = free_.end() - 1;
+      found = free_.rbegin();
     }
     const SignalCell cell = *found;
     *found = free_.back();

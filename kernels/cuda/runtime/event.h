@@ -3,8 +3,8 @@
 #include <atomic>
 #include <string>
 
-#include "kernels/cuda/runtime_call.h"
-#include "kernels/cuda/stamp_clock.h"
+#include "kernels/cuda/runtime/runtime_call.h"
+#include "kernels/cuda/runtime/stamp_clock.h"
 #include "kernels/device/event.h"
 
 namespace penstock::cuda {

@@ -6,7 +6,7 @@
 #include <mutex>
 #include <vector>
 
-#include "kernels/cuda/runtime_call.h"
+#include "kernels/cuda/runtime/runtime_call.h"
 #include "kernels/cuda/stream_handle.h"
 #include "kernels/device/clock.h"
 #include "kernels/device/host_memory.h"

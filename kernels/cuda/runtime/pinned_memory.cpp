@@ -1,10 +1,10 @@
-#include "kernels/cuda/pinned_memory.h"
+#include "kernels/cuda/runtime/pinned_memory.h"
 
 #include <cstring>
 
 #include <fmt/format.h>
 
-#include "kernels/cuda/runtime_call.h"
+#include "kernels/cuda/runtime/runtime_call.h"
 
 namespace penstock::cuda {
 

@@ -1,4 +1,4 @@
-#include "kernels/cuda/runtime_call.h"
+#include "kernels/cuda/runtime/runtime_call.h"
 
 #include <cstdio>
 #include <string_view>

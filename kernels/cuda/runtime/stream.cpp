@@ -1,4 +1,4 @@
-#include "kernels/cuda/stream.h"
+#include "kernels/cuda/runtime/stream.h"
 
 #include <cstdio>
 #include <exception>
@@ -8,9 +8,9 @@
 
 #include <fmt/format.h>
 
-#include "kernels/cuda/event.h"
-#include "kernels/cuda/signal.h"
-#include "kernels/cuda/stream_memory.h"
+#include "kernels/cuda/runtime/event.h"
+#include "kernels/cuda/runtime/signal.h"
+#include "kernels/cuda/runtime/stream_memory.h"
 #include "kernels/device/error.h"
 
 namespace penstock::cuda {

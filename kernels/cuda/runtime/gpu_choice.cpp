@@ -1,4 +1,4 @@
-#include "kernels/cuda/gpu_choice.h"
+#include "kernels/cuda/runtime/gpu_choice.h"
 
 #include <array>
 #include <cerrno>
@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "kernels/cuda/runtime_call.h"
+#include "kernels/cuda/runtime/runtime_call.h"
 #include "kernels/device/error.h"
 
 namespace penstock::cuda {
