@@ -66,7 +66,8 @@ CudaSignal::CudaSignal(std::string name, int rank)
 }
 
 CudaSignal::~CudaSignal() {
-  SignalCells::instance().give_back(cell_);
+  // Late waiters of a released one go on for ever.
+  if (!released_) SignalCells::instance().give_back(cell_);
 }
 
 CudaSignal& CudaSignal::of(Signal& signal) {
@@ -84,6 +85,13 @@ const CudaSignal& CudaSignal::of(const Signal& signal) {
 
 uint64_t CudaSignal::value() const {
   return load(cell_) - base_;
+}
+
+void CudaSignal::release() {
+  // GPUs compare the difference as a signed number.
+  constexpr uint64_t beyond_all = uint64_t{1} << 62;
+  released_ = true;
+  std::atomic_ref<uint64_t>(*cell_.value).store(beyond_all, std::memory_order_release);
 }
 
 void CudaSignal::promise(uint64_t value) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <mutex>
 #include <string>
@@ -29,6 +30,7 @@ class CudaSignal final : public Signal {
 
   const std::string& name() const override { return name_; }
   uint64_t value() const override;
+  void release() override;
 
   /// Before a write of `value` is queued: UsageError unless it is above every value queued before.
   void promise(uint64_t value);
@@ -40,6 +42,7 @@ class CudaSignal final : public Signal {
   const std::string name_;
   SignalCell cell_;
   uint64_t base_ = 0;
+  std::atomic<bool> released_{false};
   std::mutex mutex_;  ///< guards cell_.promised
 };
 

@@ -40,7 +40,7 @@ CudaStream::CudaStream(std::string name, StreamUse use, const DeviceOptions& opt
 CudaStream::~CudaStream() {
   report(cudaStreamSynchronize(stream_), [&] { return doing("running what is queued, to destroy it"); });
   stamps_.resolve();
-  if (failed_.load()) {
+  if (failure_->failed()) {
     std::fputs(
         fmt::format("penstock: {}; the stream was destroyed before the error could surface\n", failure_text())
             .c_str(),
@@ -65,7 +65,7 @@ StreamHandle handle_of(Stream& stream) {
 }
 
 StreamHandle CudaStream::ready() {
-  if (failed_.load()) surface();
+  if (failure_->failed()) surface();
   use_gpu(gpu_);
   if (++calls_ % calls_a_mark == 0) bound_run_ahead();
   return stream_;
@@ -75,7 +75,7 @@ void CudaStream::bound_run_ahead() {
   // An event that was never recorded counts as complete.
   cudaEvent_t mark = marks_[calls_ / calls_a_mark % marks];
   check(cudaEventSynchronize(mark), [&] { return doing("waiting for work queued earlier"); });
-  if (failed_.load()) surface();
+  if (failure_->failed()) surface();
   check(cudaEventRecord(mark, stream_), [&] { return doing("marking how far it is"); });
 }
 
@@ -140,25 +140,14 @@ void CudaStream::run_host_task(void* memory) noexcept {
 }
 
 void CudaStream::execute(const HostTask& task) noexcept {
-  if (failed_.load()) {
-    const std::lock_guard lock(failure_mutex_);
-    ++dropped_;
-    return;
-  }
+  if (failure_->failed()) return failure_->drop();
   try {
     task.task();
   } catch (const std::exception& error) {
-    fail_task(task.name, error.what());
+    failure_->fail(task.name, error.what());
   } catch (...) {
-    fail_task(task.name, "an exception that is no std::exception");
+    failure_->fail(task.name, "an exception that is no std::exception");
   }
-}
-
-void CudaStream::fail_task(const char* task, const char* what) {
-  const std::lock_guard lock(failure_mutex_);
-  failed_task_ = task;
-  failure_ = what;
-  failed_.store(true);
 }
 
 void CudaStream::stamp(double* seconds) {
@@ -169,7 +158,7 @@ void CudaStream::synchronize() {
   use_gpu(gpu_);
   check(cudaStreamSynchronize(stream_), [&] { return doing("waiting for what is queued"); });
   clock_.resolve();
-  if (failed_.load()) surface();
+  if (failure_->failed()) surface();
   clock_.keep_aligned();
 }
 
@@ -177,19 +166,12 @@ void CudaStream::surface() {
   check(cudaStreamSynchronize(stream_), [&] { return doing("waiting for what is queued"); });
   clock_.resolve();
   const std::string text = failure_text();
-  {
-    const std::lock_guard lock(failure_mutex_);
-    dropped_ = 0;
-  }
-  failed_.store(false);
+  failure_->clear();
   throw DeviceError(text);
 }
 
 std::string CudaStream::failure_text() const {
-  const std::lock_guard lock(failure_mutex_);
-  return fmt::format(
-      "rank {}, stream \"{}\": task \"{}\" failed: {} ({} tasks queued behind it were dropped)", rank_, name_,
-      failed_task_, failure_, dropped_);
+  return doing(failure_->text());
 }
 
 std::string CudaStream::doing(const std::string& what) const {

@@ -1,15 +1,15 @@
 #pragma once
 
 #include <array>
-#include <atomic>
 #include <cstdint>
 #include <functional>
-#include <mutex>
+#include <memory>
 #include <string>
 
 #include "kernels/cuda/runtime/runtime_call.h"
 #include "kernels/cuda/runtime/stamp_clock.h"
 #include "kernels/device/device.h"
+#include "kernels/device/stream_failure.h"
 
 namespace penstock::cuda {
 
@@ -34,6 +34,9 @@ class CudaStream final : public Stream {
   /// the host is too far ahead.
   StreamHandle ready();
 
+  /// Others report here that its work has come to nothing.
+  const std::shared_ptr<StreamFailure>& failure() const { return failure_; }
+
   const std::string& name() const override { return name_; }
   void record(Event& event) override;
   void wait(const Event& event) override;
@@ -54,7 +57,6 @@ class CudaStream final : public Stream {
 
   static void run_host_task(void* memory) noexcept;
   void execute(const HostTask& task) noexcept;
-  void fail_task(const char* task, const char* what);
   [[noreturn]] void surface();
   std::string failure_text() const;
   void bound_run_ahead();
@@ -74,12 +76,7 @@ class CudaStream final : public Stream {
   uint64_t calls_ = 0;
   StampRing stamps_;
 
-  // Written by CUDA's thread for host tasks.
-  std::atomic<bool> failed_{false};
-  mutable std::mutex failure_mutex_;
-  std::string failed_task_;
-  std::string failure_;
-  uint64_t dropped_ = 0;
+  const std::shared_ptr<StreamFailure> failure_ = std::make_shared<StreamFailure>();
 };
 
 }  // namespace penstock::cuda

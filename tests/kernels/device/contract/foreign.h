@@ -42,6 +42,7 @@ class ForeignSignal final : public Signal {
  public:
   const std::string& name() const override { return name_; }
   uint64_t value() const override { return 0; }
+  void release() override {}
 
  private:
   std::string name_ = "foreign signal";
