@@ -7,6 +7,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <nvtx3/nvToolsExtCudaRt.h>
 
 #include "kernels/cuda/runtime/event.h"
 #include "kernels/cuda/runtime/signal.h"
@@ -31,6 +32,7 @@ CudaStream::CudaStream(std::string name, StreamUse use, const DeviceOptions& opt
   const int priority = use == StreamUse::transfer ? highest : lowest;
   check(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, priority),
         [&] { return doing("making it"); });
+  nvtxNameCudaStreamA(stream_, name_.c_str());  // for profilers; nothing without one
   for (cudaEvent_t& mark : marks_) {
     check(cudaEventCreateWithFlags(&mark, cudaEventDisableTiming),
           [&] { return doing("making the events that bound how far the host runs ahead"); });
