@@ -39,7 +39,7 @@ void fail_call(const std::string& call, cudaError_t code, int after = 0);
 /// (cudaErrorLaunchFailure) and lost_because() tells. One that does not start is a DeviceError, as
 /// launch()'s. This is a kernel that waits for other ranks: it needs one of the GPU's places for such, and
 /// keeps it until it is done.
-void enqueue_communication(cudaStream_t stream, std::function<void()> kernel);
+cudaError_t enqueue_communication(cudaStream_t stream, std::function<void()> kernel);
 /// Whether a kernel that waits should give up: its GPU's context is lost.
 bool context_lost(cudaStream_t stream);
 /// From now on every call for this GPU returns `code`, and queued work is dropped.

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "kernels/device/error.h"
 #include "tests/fake_cuda/enqueue.h"
 #include "tests/simt/machine.h"
 
@@ -14,7 +15,8 @@ thread_local cudaError_t last_error = cudaSuccess;
 /// Harness kernels run on the fake's streams in every program that it is linked into.
 const bool kernels_run_on_streams = [] {
   simt::set_launcher([](void* stream, std::function<void()> kernel) {
-    enqueue(static_cast<cudaStream_t>(stream), std::move(kernel));
+    const cudaError_t code = enqueue(static_cast<cudaStream_t>(stream), std::move(kernel));
+    if (code != cudaSuccess) throw DeviceError(std::string("kernel: launch: ") + cudaGetErrorName(code));
   });
   return true;
 }();

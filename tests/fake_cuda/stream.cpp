@@ -2,10 +2,8 @@
 
 #include <chrono>
 #include <exception>
-#include <string>
 #include <utility>
 
-#include "kernels/device/error.h"
 #include "tests/fake_cuda/enqueue.h"
 
 namespace penstock::fake_cuda {
@@ -43,24 +41,25 @@ cudaStream_t resolved(cudaStream_t stream) {
   return stream == nullptr ? default_stream(current_gpu()) : stream;
 }
 
-void start(cudaStream_t given, std::function<void()> work) {
+cudaError_t start(cudaStream_t given, std::function<void()> work) {
   cudaStream_t stream = resolved(given);
   cudaError_t code = entered("cudaLaunchKernel", stream->gpu);
   if (code == cudaSuccess && stream->gpu != current_gpu()) code = noted(cudaErrorInvalidResourceHandle);
-  if (code != cudaSuccess) throw DeviceError(std::string("kernel: launch: ") + cudaGetErrorName(code));
+  if (code != cudaSuccess) return code;
   stream->enqueue({std::move(work)});
+  return cudaSuccess;
 }
 
 }  // namespace
 
-void enqueue(cudaStream_t stream, std::function<void()> task) {
+cudaError_t enqueue(cudaStream_t stream, std::function<void()> kernel) {
   const int gpu = resolved(stream)->gpu;
-  start(stream, [gpu, task = std::move(task)] { run_kernel(gpu, task); });
+  return start(stream, [gpu, kernel = std::move(kernel)] { run_kernel(gpu, kernel); });
 }
 
-void enqueue_communication(cudaStream_t stream, std::function<void()> kernel) {
+cudaError_t enqueue_communication(cudaStream_t stream, std::function<void()> kernel) {
   const int gpu = resolved(stream)->gpu;
-  start(stream, [gpu, kernel = std::move(kernel)] {
+  return start(stream, [gpu, kernel = std::move(kernel)] {
     State& all = state();
     Gpu& place = all.gpus[static_cast<size_t>(gpu)];
     {
