@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "kernels/cpu/fibers.h"
+#include "kernels/device/error.h"
 #include "kernels/transport/inproc/inproc_communicator.h"
 #include "kernels/transport/inproc/signalled_communicator.h"
 
@@ -40,7 +41,14 @@ class InprocWorld final : public World {
     std::unique_ptr<Communicator> made;
     if (our_rank >= 0) made = std::make_unique<SignalledCommunicator>(fabric_, hub, our_rank, access());
     fabric_->share(rank(), {});  // now all members have entered
-    if (our_rank >= 0) hub.signalled.reach_peers(our_rank);
+    std::exception_ptr failure;
+    try {
+      if (our_rank >= 0) hub.signalled.reach_peers(our_rank);
+    } catch (const DeviceError&) {
+      failure = std::current_exception();
+    }
+    fabric_->share(rank(), {});  // nobody looks at his peers' devices any more
+    if (failure) std::rethrow_exception(failure);
     return made;
   }
 
