@@ -73,6 +73,22 @@ TEST(Signals, MayBeWaitedForBeforeItIsWritten) {
   }
 }
 
+TEST(Signals, ReleaseEndsEveryWait) {
+  const auto device = make_device(StreamMode::queued);
+  const auto first = device->create_stream("first", StreamUse::compute);
+  const auto second = device->create_stream("second", StreamUse::compute);
+  const auto signal = device->create_signal("never written");
+  const auto done = device->create_event("done");
+  first->wait(*signal, 1000);
+  first->record(*done);
+  EXPECT_FALSE(done->query());
+  signal->release();
+  first->synchronize();
+  second->wait(*signal, 2000);
+  second->synchronize();
+  EXPECT_TRUE(done->query());
+}
+
 TEST(Signals, TwoRanksOfOneProcessExchange) {
   // Each rank's host thread queues on its own device; the buffers are plain memory ordered by the signals
   // alone.
