@@ -10,15 +10,15 @@ namespace penstock::transport {
 Channel::Channel(Device& receiver, const std::string& name)
     : name_(name),
       device_(receiver),
-      sent_(receiver.create_signal(name + " sent")),
-      room_(receiver.create_signal(name + " room")),
+      sent_{receiver.create_signal(name + " sent")},
+      room_{receiver.create_signal(name + " room")},
       passed_(receiver.create_signal(name + " passed")) {}
 
 uint64_t Channel::post(Stream& stream, bool sends, const MessageEnd& end, std::string* wrong) {
   const std::lock_guard lock(mutex_);
   check_open();
   const uint64_t number = ++posted_[sends ? 1 : 0];
-  stream.signal(sends ? *sent_ : *room_, number);
+  (sends ? sent_ : room_).write(stream, number);
   if (first_waiting_ == waiting_.size() || waiting_send_ == sends) {
     waiting_send_ = sends;
     waiting_.push_back(end);
@@ -43,8 +43,8 @@ void Channel::copy(const MessageEnd& from, const MessageEnd& to, std::string* wr
     return;
   }
   if (!link_) link_ = device_.create_stream(name_, StreamUse::transfer);
-  link_->wait(*sent_, matched_);
-  link_->wait(*room_, matched_);
+  link_->wait(*sent_.signal, matched_);
+  link_->wait(*room_.signal, matched_);
   link_->copy(to.data, from.data, to.bytes);
   link_->signal(*passed_, matched_);
 }
@@ -64,13 +64,13 @@ void Channel::close() {
 
 void Channel::forget() {
   const std::lock_guard lock(mutex_);
-  sent_.reset();
-  room_.reset();
+  sent_.signal.reset();
+  room_.signal.reset();
   passed_.reset();
 }
 
 void Channel::release() {
-  for (Signal* signal : {sent_.get(), room_.get(), passed_.get()}) signal->release();
+  for (Signal* signal : {sent_.signal.get(), room_.signal.get(), passed_.get()}) signal->release();
 }
 
 void Channel::check_open() const {

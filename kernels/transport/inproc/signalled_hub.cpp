@@ -18,7 +18,7 @@ void SignalledHub::enter(int rank, const std::string& name, const DeviceAccess& 
         std::make_unique<Channel>(*access.device, fmt::format("{} {} to {}", name, source, rank));
   }
   CollectiveLane lane;
-  lane.arrived = access.device->create_signal(fmt::format("{}: rank {} arrived", name, rank));
+  lane.arrived.signal = access.device->create_signal(fmt::format("{}: rank {} arrived", name, rank));
   lane.worked = access.device->create_signal(fmt::format("{}: rank {} worked", name, rank));
   lane.stream = access.device->create_stream(fmt::format("{} collectives", name), StreamUse::transfer);
   lane.access = access;
@@ -50,7 +50,7 @@ void SignalledHub::forget(int rank) {
 void SignalledHub::release(int rank) {
   for (size_t source = 0; source < ranks_; ++source) channel(static_cast<int>(source), rank).release();
   const CollectiveLane& lane = lanes_[static_cast<size_t>(rank)];
-  lane.arrived->release();
+  lane.arrived.signal->release();
   lane.worked->release();
 }
 
@@ -60,7 +60,7 @@ std::string SignalledHub::collective(Stream& stream, const Identity& who, const 
   for (const CollectiveLane& lane : lanes_) {
     if (!lane.stream) throw DeviceError(fmt::format("{}: a rank has left the communicator", who.label()));
   }
-  stream.signal(*lanes_[static_cast<size_t>(who.rank)].arrived, number);
+  lanes_[static_cast<size_t>(who.rank)].arrived.write(stream, number);
   Meeting& ours = meeting(collective.sequence);
   ours.calls[static_cast<size_t>(who.rank)] = collective;
   if (++ours.arrived == ranks_) {
@@ -96,7 +96,7 @@ void SignalledHub::enqueue_work(const Meeting& meeting) {
   }
   for (size_t rank = 0; rank < ranks_; ++rank) {
     Stream& lane = *lanes_[rank].stream;
-    for (const CollectiveLane& each : lanes_) lane.wait(*each.arrived, number);
+    for (const CollectiveLane& each : lanes_) lane.wait(*each.arrived.signal, number);
     work(meeting, rank);
     lane.signal(*lanes_[rank].worked, number);
   }

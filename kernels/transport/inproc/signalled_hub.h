@@ -17,6 +17,19 @@
 /// engines), also between two.
 namespace penstock::transport {
 
+/// A signal that one rank writes from whatever streams it enqueues on, counting up. Each write is ordered
+/// after the one before, so that none is taken back.
+struct RisingSignal {
+  std::unique_ptr<Signal> signal;
+  const Stream* last = nullptr;  ///< that wrote it
+
+  void write(Stream& stream, uint64_t value) {
+    if (last != &stream && value > 1) stream.wait(*signal, value - 1);
+    stream.signal(*signal, value);
+    last = &stream;
+  }
+};
+
 /// One end of a message.
 struct MessageEnd {
   std::byte* data = nullptr;
@@ -49,8 +62,8 @@ class Channel {
   Device& device_;
   std::mutex mutex_;
   bool open_ = true;
-  std::unique_ptr<Signal> sent_;
-  std::unique_ptr<Signal> room_;
+  RisingSignal sent_;
+  RisingSignal room_;
   std::unique_ptr<Signal> passed_;
   std::unique_ptr<Stream> link_;  ///< from the first message on
   uint64_t posted_[2] = {0, 0};   ///< by whether it sends
@@ -63,7 +76,7 @@ class Channel {
 
 /// One rank's part in collectives.
 struct CollectiveLane {
-  std::unique_ptr<Signal> arrived;
+  RisingSignal arrived;
   std::unique_ptr<Signal> worked;
   std::unique_ptr<Stream> stream;
   DeviceAccess access;
