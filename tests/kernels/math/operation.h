@@ -60,6 +60,8 @@ class Operation {
   /// `dtype`: the type the operation works in, which sets the tolerance.
   Operation(std::string name, DType dtype);
 
+  /// Arguments lie only at multiples of this many elements behind an aligned address.
+  void place_at_multiples_of(size_t elements) { shift_step_ = elements; }
   /// Seeded by the operation's name and test_seed(): a case has the same numbers in whatever order tests run.
   std::mt19937_64& random() { return random_; }
   /// Normally distributed values, rounded to dtype. Each returns the argument's number.
@@ -116,6 +118,7 @@ class Operation {
   std::string name_;
   DType dtype_;
   std::mt19937_64 random_;
+  size_t shift_step_ = 1;
   std::vector<Argument> arguments_;
 };
 
