@@ -58,6 +58,7 @@ if(PENSTOCK_HAVE_CUDA)
     set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
     set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
   endif()
+  # Its shared libraries alone, never the driver: a program that was built with CUDA runs on machines without one.
   find_package(CUDAToolkit REQUIRED)
 
   # Attention by cuDNN: its header, and its front end's, which NVIDIA hands out on PyPI (`scripts/setup` puts them here).
@@ -74,5 +75,6 @@ endif()
 
 # Tests run CUDA's kernels without a GPU: compiled as C++, on fibers (tests/simt).
 if(PENSTOCK_TESTS AND PENSTOCK_HAVE_CUDA)
+  set(PENSTOCK_CUDA_INCLUDE_DIR ${CUDAToolkit_INCLUDE_DIRS})
   find_package(Boost 1.74 REQUIRED COMPONENTS context)
 endif()

@@ -19,7 +19,7 @@ struct GemmOptions {
   /// untimed. Timing needs the device's workspace arena, so it happens before that exists.
   int candidates = 1;
   /// One line a plan that is chosen.
-  std::function<void(const std::string&)> log;
+  std::function<void(const std::string&)> log = {};
 };
 
 /// A product planned once and run many times. The bits of y depend on plan and inputs alone.

@@ -13,7 +13,7 @@ namespace penstock::cuda {
 
 struct MathOptions {
   CudaAttention attention = CudaAttention::automatic;
-  std::function<void(const std::string&)> log;  ///< which attention is used; may be absent
+  std::function<void(const std::string&)> log = {};  ///< which attention is used; may be absent
 };
 
 /// Every family. Matrix products, the head's too, are planned in `library`: GemmLibrary::create(device, …).

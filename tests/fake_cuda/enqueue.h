@@ -2,11 +2,11 @@
 
 #include <functional>
 
-struct CUstream_st;
+#include <cuda_runtime_api.h>
 
 namespace penstock::fake_cuda {
 
-/// Runs `task` in the order of the stream (the same type as cudaStream_t; null: the default one).
-void enqueue(CUstream_st* stream, std::function<void()> task);
+/// Runs `kernel` in the order of the stream.
+cudaError_t enqueue(cudaStream_t stream, std::function<void()> kernel);
 
 }  // namespace penstock::fake_cuda

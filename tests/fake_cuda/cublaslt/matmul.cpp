@@ -251,12 +251,12 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t library, cublasLtMatmulDesc_t ope
   ++state().matmuls;
   if (product.algorithm.split_k != 1) ++state().split_matmuls;
   state().last_algorithm = product.algorithm.id;
-  penstock::fake_cuda::enqueue(stream, [product, workspace] {
+  const cudaError_t queued = penstock::fake_cuda::enqueue(stream, [product, workspace] {
     // Scratch memory holds anything afterwards.
     if (product.algorithm.workspace > 0) std::memset(workspace, 0xA5, product.algorithm.workspace);
     compute(product);
   });
-  return CUBLAS_STATUS_SUCCESS;
+  return queued == cudaSuccess ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_EXECUTION_FAILED;
 }
 
 }  // extern "C"

@@ -3,8 +3,9 @@
 namespace penstock::fake_cuda {
 
 /// As the kernels of the SIMT harness, which know no streams.
-void enqueue(CUstream_st* /*stream*/, std::function<void()> task) {
-  task();
+cudaError_t enqueue(cudaStream_t /*stream*/, std::function<void()> kernel) {
+  kernel();
+  return cudaSuccess;
 }
 
 }  // namespace penstock::fake_cuda
