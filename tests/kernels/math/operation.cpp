@@ -149,6 +149,12 @@ std::vector<double> Operation::result_of(const Run& run, int argument) const {
 
 void Operation::compare(const Argument& argument, const std::vector<double>& expected,
                         const std::vector<double>& found) const {
+  if (argument.exact) {
+    const auto at = std::mismatch(expected.begin(), expected.end(), found.begin()).first;
+    EXPECT_EQ(at, expected.end()) << argument.name << " differs from the reference first at element "
+                                  << at - expected.begin();
+    return;
+  }
   std::vector<double> difference(expected.size());
   size_t worst = 0;
   for (size_t i = 0; i < expected.size(); ++i) {

@@ -77,6 +77,9 @@ class Operation {
   /// Normally distributed values that the operation updates in place; compared.
   int accumulated(std::string name, DType dtype, Shape shape, double scale = 1.0);
 
+  /// The argument must have the reference's values exactly, not within the tolerance.
+  void exactly(int argument) { arguments_[static_cast<size_t>(argument)].exact = true; }
+
   /// call: void(Family&, Call&), enqueues the operation once.
   template <class Family, class Body>
   void check(const Implementations<Family>& family, const Body& body) {
@@ -99,6 +102,7 @@ class Operation {
     Shape shape;
     Role role;
     std::vector<double> values;
+    bool exact = false;
   };
   using Run = std::function<void(Device&, Call&)>;
 
