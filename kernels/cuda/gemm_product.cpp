@@ -180,6 +180,10 @@ class LtLibrary final : public GemmLibrary {
 }  // namespace
 
 std::shared_ptr<GemmLibrary> GemmLibrary::create(Device& device, GemmOptions options) {
+  if (options.candidates < 1) {
+    throw UsageError(
+        fmt::format("matrix products: candidates is {}; expected at least 1", options.candidates));
+  }
   return std::make_shared<LtLibrary>(device, std::move(options));
 }
 

@@ -8,21 +8,27 @@ using namespace penstock::fake_cublaslt;
 
 namespace penstock::fake_cublaslt {
 
-State& state() {
-  static State one;
+Faults& faults() {
+  static Faults one;
+  return one;
+}
+
+Counts& counts() {
+  static Counts one;
   return one;
 }
 
 void reset() {
-  const State old = state();
-  state() = {};
-  state().handles = old.handles;
-  state().descriptors = old.descriptors;
+  faults() = {};
+  counts().heuristics = 0;
+  counts().matmuls = 0;
+  counts().split_matmuls = 0;
+  counts().last_algorithm = -1;
 }
 
 cublasStatus_t planted(const char* function) {
-  const auto fault = state().fails.find(function);
-  return fault == state().fails.end() ? CUBLAS_STATUS_SUCCESS : fault->second;
+  const auto fault = faults().fails.find(function);
+  return fault == faults().fails.end() ? CUBLAS_STATUS_SUCCESS : fault->second;
 }
 
 }  // namespace penstock::fake_cublaslt
@@ -35,7 +41,7 @@ template <class Content, class Handle>
 cublasStatus_t create(const char* function, Handle* handle, const Content& content) {
   if (const cublasStatus_t fault = planted(function); fault != CUBLAS_STATUS_SUCCESS) return fault;
   *handle = reinterpret_cast<Handle>(new Content(content));
-  ++state().descriptors;
+  ++counts().descriptors;
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -43,7 +49,7 @@ template <class Handle>
 cublasStatus_t destroy(Handle handle) {
   if (handle == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
   delete &of(handle);
-  --state().descriptors;
+  --counts().descriptors;
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -71,18 +77,18 @@ extern "C" {
 cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) {
   if (const cublasStatus_t fault = planted("cublasLtCreate"); fault != CUBLAS_STATUS_SUCCESS) return fault;
   *handle = new cublasLtContext;
-  ++state().handles;
+  ++counts().handles;
   return CUBLAS_STATUS_SUCCESS;
 }
 
 cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) {
   delete handle;
-  --state().handles;
+  --counts().handles;
   return CUBLAS_STATUS_SUCCESS;
 }
 
 size_t cublasLtGetVersion(void) {
-  return state().version;
+  return faults().version;
 }
 
 const char* cublasLtGetStatusName(cublasStatus_t status) {

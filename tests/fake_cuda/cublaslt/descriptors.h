@@ -44,7 +44,7 @@ inline Preference& of(cublasLtMatmulPreference_t handle) {
   return *reinterpret_cast<Preference*>(handle);
 }
 
-/// What state().fails says of the function, or success.
+/// What faults().fails says of the function, or success.
 cublasStatus_t planted(const char* function);
 
 }  // namespace penstock::fake_cublaslt

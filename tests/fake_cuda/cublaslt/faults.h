@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -11,7 +12,8 @@
 /// their last bits, and it refuses what the real library refuses. Tests look into it and break it from here.
 namespace penstock::fake_cublaslt {
 
-struct State {
+/// Set while no other thread is in the library.
+struct Faults {
   /// Functions ("cublasLtMatmul") that fail, with what.
   std::map<std::string, cublasStatus_t> fails;
   bool no_algorithm = false;      ///< the heuristic returns successfully, and nothing
@@ -19,17 +21,21 @@ struct State {
   bool ignores_masks = false;     ///< it proposes split sums although the preference forbids them
   int first_proposal = 0;         ///< algorithm that it thinks best
   uint64_t version = CUBLAS_VERSION;
-
-  int64_t handles = 0;      ///< open
-  int64_t descriptors = 0;  ///< of every kind, open
-  int64_t heuristics = 0;   ///< calls so far
-  int64_t matmuls = 0;      ///< calls so far
-  int64_t split_matmuls = 0;
-  int last_algorithm = -1;  ///< of the last matmul
 };
-/// One of the process; not for several threads at once.
-State& state();
-/// As new, but for what is open.
+
+/// Counted from any thread.
+struct Counts {
+  std::atomic<int64_t> handles = 0;      ///< open
+  std::atomic<int64_t> descriptors = 0;  ///< of every kind, open
+  std::atomic<int64_t> heuristics = 0;   ///< calls since reset()
+  std::atomic<int64_t> matmuls = 0;      ///< calls since reset()
+  std::atomic<int64_t> split_matmuls = 0;
+  std::atomic<int> last_algorithm = -1;  ///< of the last matmul
+};
+
+Faults& faults();
+Counts& counts();
+/// No faults, and no calls yet.
 void reset();
 
 }  // namespace penstock::fake_cublaslt

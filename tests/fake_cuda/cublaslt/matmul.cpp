@@ -132,7 +132,7 @@ cublasStatus_t acceptable(const Operation& operation, const Layout& a, const Lay
     if (operation.bias_type != -1 && operation.bias_type != static_cast<int32_t>(d.type)) {
       return CUBLAS_STATUS_NOT_SUPPORTED;
     }
-    return state().no_bias_epilogue ? CUBLAS_STATUS_NOT_SUPPORTED : CUBLAS_STATUS_SUCCESS;
+    return faults().no_bias_epilogue ? CUBLAS_STATUS_NOT_SUPPORTED : CUBLAS_STATUS_SUCCESS;
   }
   return operation.epilogue == CUBLASLT_EPILOGUE_DEFAULT ? CUBLAS_STATUS_SUCCESS
                                                          : CUBLAS_STATUS_NOT_SUPPORTED;
@@ -159,7 +159,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t /*library*/, cubl
                                               cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
                                               cublasLtMatmulPreference_t preferences, int requested,
                                               cublasLtMatmulHeuristicResult_t results[], int* returned) {
-  ++state().heuristics;
+  ++counts().heuristics;
   *returned = 0;
   if (const auto fault = planted("cublasLtMatmulAlgoGetHeuristic"); fault != CUBLAS_STATUS_SUCCESS) {
     return fault;
@@ -169,7 +169,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t /*library*/, cubl
       status != CUBLAS_STATUS_SUCCESS) {
     return status;
   }
-  if (state().no_algorithm) return CUBLAS_STATUS_SUCCESS;
+  if (faults().no_algorithm) return CUBLAS_STATUS_SUCCESS;
   const Preference& wishes = of(preferences);
   const uint32_t least =
       std::min({wishes.a_alignment, wishes.b_alignment, wishes.c_alignment, wishes.d_alignment});
@@ -181,9 +181,9 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t /*library*/, cubl
     results[(*returned)++] = {pack(algorithm), algorithm.workspace, CUBLAS_STATUS_SUCCESS, 1.0F, {}};
   };
   const bool may_split =
-      state().ignores_masks || (wishes.reductions & CUBLASLT_REDUCTION_SCHEME_INPLACE) != 0;
+      faults().ignores_masks || (wishes.reductions & CUBLASLT_REDUCTION_SCHEME_INPLACE) != 0;
   for (size_t i = 0; i < algorithms.size(); ++i) {
-    Algorithm algorithm = algorithms[(i + static_cast<size_t>(state().first_proposal)) % algorithms.size()];
+    Algorithm algorithm = algorithms[(i + static_cast<size_t>(faults().first_proposal)) % algorithms.size()];
     if (may_split) {
       Algorithm split = algorithm;
       split.split_k = 4;
@@ -248,9 +248,9 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t library, cublasLtMatmulDesc_t ope
       (workspace == nullptr && product.algorithm.workspace > 0)) {
     return CUBLAS_STATUS_INVALID_VALUE;
   }
-  ++state().matmuls;
-  if (product.algorithm.split_k != 1) ++state().split_matmuls;
-  state().last_algorithm = product.algorithm.id;
+  ++counts().matmuls;
+  if (product.algorithm.split_k != 1) ++counts().split_matmuls;
+  counts().last_algorithm = product.algorithm.id;
   const cudaError_t queued = penstock::fake_cuda::enqueue(stream, [product, workspace] {
     // Scratch memory holds anything afterwards.
     if (product.algorithm.workspace > 0) std::memset(workspace, 0xA5, product.algorithm.workspace);

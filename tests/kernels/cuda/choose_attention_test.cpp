@@ -140,7 +140,7 @@ TEST_F(ChooseAttention, EveryFamilyIsMade) {
     EXPECT_THAT([&] { (void)cuda::make_math(*device_, library, {.attention = CudaAttention::cudnn}); },
                 ::testing::ThrowsMessage<DeviceError>(HasSubstr("this build has no cuDNN")));
   }
-  EXPECT_EQ(fake_cublaslt::state().handles, 0);
+  EXPECT_EQ(fake_cublaslt::counts().handles, 0);
 }
 
 }  // namespace

@@ -21,12 +21,13 @@ class GemmTest : public ::testing::Test {
  protected:
   GemmTest() { fake_cublaslt::reset(); }
   ~GemmTest() override {
-    EXPECT_EQ(fake_cublaslt::state().handles, 0);
-    EXPECT_EQ(fake_cublaslt::state().descriptors, 0);
+    EXPECT_EQ(fake_cublaslt::counts().handles, 0);
+    EXPECT_EQ(fake_cublaslt::counts().descriptors, 0);
     fake_cublaslt::reset();
   }
 
-  static fake_cublaslt::State& library_state() { return fake_cublaslt::state(); }
+  static fake_cublaslt::Faults& faults() { return fake_cublaslt::faults(); }
+  static fake_cublaslt::Counts& counts() { return fake_cublaslt::counts(); }
 
   std::shared_ptr<cuda::GemmLibrary> create(cuda::GemmOptions options = {}) {
     return cuda::GemmLibrary::create(*device_, std::move(options));

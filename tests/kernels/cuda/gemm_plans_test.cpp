@@ -27,7 +27,7 @@ class GemmPlansTest : public GemmTest {
  protected:
   /// A library whose first choice is another one than usual.
   std::shared_ptr<cuda::GemmLibrary> with_first_proposal(int proposal) {
-    library_state().first_proposal = proposal;
+    faults().first_proposal = proposal;
     return create();
   }
 };
@@ -67,23 +67,23 @@ TEST_F(GemmPlansTest, DamagedTextIsRefusedWithItsPlace) {
 TEST_F(GemmPlansTest, GiveTheSameBitsWhereverTheyAreUsed) {
   const auto first = with_first_proposal(1);
   const std::vector<double> expected = run(*first->plan(logits), logits);
-  EXPECT_EQ(library_state().last_algorithm, 1);
+  EXPECT_EQ(counts().last_algorithm, 1);
 
   const auto other = with_first_proposal(0);
   EXPECT_NE(run(*other->plan(logits), logits), expected) << "algorithms add in different orders";
-  EXPECT_EQ(library_state().last_algorithm, 0);
+  EXPECT_EQ(counts().last_algorithm, 0);
 
   const auto resumed = create();
   EXPECT_EQ(resumed->plans().adopt(GemmPlans::from_json(first->plans().to_json())), "");
   EXPECT_EQ(run(*resumed->plan(logits), logits), expected);
-  EXPECT_EQ(library_state().last_algorithm, 1);
+  EXPECT_EQ(counts().last_algorithm, 1);
 }
 
 TEST_F(GemmPlansTest, OfAnotherLibraryOrDeviceAreNotAdopted) {
   const auto library = create();
   library->plan(odd);
   const GemmPlans stored = library->plans();
-  library_state().version = 120900;
+  faults().version = 120900;
   const auto newer = create();
   EXPECT_EQ(newer->plans().adopt(stored), "the stored plans of matrix products are of cuBLASLt " +
                                               std::to_string(CUBLAS_VERSION) + " on " +
@@ -101,10 +101,10 @@ TEST_F(GemmPlansTest, AreThoseOfRank0OnEveryRank) {
   const auto rank_1 = with_first_proposal(0);
   agree_on_plans(
       rank_1->plans(), false, [] { FAIL() << "only rank 0 plans"; }, [&](std::string& text) { text = sent; });
-  const int64_t asked = library_state().heuristics;
+  const int64_t asked = counts().heuristics;
   EXPECT_EQ(run(*rank_1->plan(logits), logits), run(*rank_0->plan(logits), logits));
-  EXPECT_EQ(library_state().last_algorithm, 1);
-  EXPECT_EQ(library_state().heuristics, asked);
+  EXPECT_EQ(counts().last_algorithm, 1);
+  EXPECT_EQ(counts().heuristics, asked);
   for (const auto& rank : {rank_0, rank_1}) {
     EXPECT_EQ(
         message_of<DeviceError>([&] { rank->plan(odd); }),
@@ -115,7 +115,7 @@ TEST_F(GemmPlansTest, AreThoseOfRank0OnEveryRank) {
 
 TEST_F(GemmPlansTest, RanksLearnWhyRank0Failed) {
   const auto library = create();
-  library_state().no_algorithm = true;
+  faults().no_algorithm = true;
   std::string sent;
   const std::string of_rank_0 = message_of<DeviceError>([&] {
     agree_on_plans(
@@ -128,10 +128,10 @@ TEST_F(GemmPlansTest, RanksLearnWhyRank0Failed) {
                   create()->plans(), false, [] {}, receive);
             }),
             "rank 0 could not plan the matrix products: " + of_rank_0);
-  library_state().no_algorithm = false;
+  faults().no_algorithm = false;
   library->plan(odd);
   sent = library->plans().to_json();
-  library_state().version = 120900;
+  faults().version = 120900;
   EXPECT_THAT(message_of<DeviceError>([&] {
                 agree_on_plans(
                     create()->plans(), false, [] {}, receive);
@@ -140,15 +140,15 @@ TEST_F(GemmPlansTest, RanksLearnWhyRank0Failed) {
 }
 
 TEST_F(GemmPlansTest, NeverSplitSums) {
-  library_state().ignores_masks = true;
+  faults().ignores_masks = true;
   const auto library = create();
   for (const GemmShape& shape : {forward, odd, logits}) run(*library->plan(shape), shape);
   for (const auto& [shape, plan] : library->plans().table()) {
     EXPECT_EQ(plan.split_k, 1) << to_string(shape);
     EXPECT_EQ(plan.reduction, 0) << to_string(shape);
   }
-  EXPECT_EQ(library_state().matmuls, 3);
-  EXPECT_EQ(library_state().split_matmuls, 0);
+  EXPECT_EQ(counts().matmuls, 3);
+  EXPECT_EQ(counts().split_matmuls, 0);
 
   cuda::GemmPlan split = *library->plans().find(odd);
   split.split_k = 4;
@@ -163,14 +163,14 @@ TEST_F(GemmPlansTest, OfSeveralCandidatesTheFastestIsTaken) {
   const auto library =
       create({.candidates = 3, .log = [&](const std::string& line) { lines.push_back(line); }});
   library->plan(logits);
-  EXPECT_EQ(library_state().matmuls, 3 * 10) << "two runs to warm up, eight timed";
+  EXPECT_EQ(counts().matmuls, 3 * 10) << "two runs to warm up, eight timed";
   EXPECT_GT(library->plans().find(logits)->seconds, 0);
   EXPECT_FALSE(device_->has_arena(ArenaTag::workspace));
   ASSERT_EQ(lines.size(), 1U);
   EXPECT_THAT(lines[0], StartsWith("matrix product fp32 (8, 16) = bf16 (8, 640) · (16, 640)ᵀ: algorithm "));
   EXPECT_THAT(lines[0], HasSubstr(" ms"));
   library->plan(logits);
-  EXPECT_EQ(library_state().matmuls, 3 * 10) << "timed once";
+  EXPECT_EQ(counts().matmuls, 3 * 10) << "timed once";
 }
 
 }  // namespace

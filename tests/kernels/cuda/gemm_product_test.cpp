@@ -28,7 +28,7 @@ double distance(const std::vector<double>& a, const std::vector<double>& b) {
 
 class GemmProductTest : public GemmTest {
  protected:
-  /// What `shape` fails with while the library is in state().
+  /// What `shape` fails with with these faults.
   std::string failure(const GemmShape& shape) {
     return message_of<DeviceError>([&] { run(*create()->plan(shape), shape); });
   }
@@ -50,11 +50,11 @@ TEST_F(GemmProductTest, BiasIsAddedByAKernelWhereNoAlgorithmDoes) {
     shape.bias = true;
     shape.in = dtype;
     shape.out = dtype;
-    library_state().no_bias_epilogue = false;
+    faults().no_bias_epilogue = false;
     const auto with = create();
     const std::vector<double> expected = run(*with->plan(shape), shape);
     EXPECT_TRUE(with->plans().find(shape)->bias_in_epilogue);
-    library_state().no_bias_epilogue = true;
+    faults().no_bias_epilogue = true;
     const auto without = create();
     EXPECT_LE(distance(run(*without->plan(shape), shape), expected), tolerance(dtype));
     EXPECT_FALSE(without->plans().find(shape)->bias_in_epilogue);
@@ -62,30 +62,30 @@ TEST_F(GemmProductTest, BiasIsAddedByAKernelWhereNoAlgorithmDoes) {
 }
 
 TEST_F(GemmProductTest, FailuresOfTheLibraryAreNamed) {
-  library_state().fails = {{"cublasLtCreate", CUBLAS_STATUS_NOT_INITIALIZED}};
+  faults().fails = {{"cublasLtCreate", CUBLAS_STATUS_NOT_INITIALIZED}};
   EXPECT_EQ(
       failure(plain),
       "cublasLtCreate on " + device_->description() +
           ": CUBLAS_STATUS_NOT_INITIALIZED (the fake library was told so, or does not like it); the device "
           "is not usable: `nvidia-smi` shows the driver, `penstock --version` the CUDA release of this "
           "build");
-  library_state().fails = {{"cublasLtMatmulDescCreate", CUBLAS_STATUS_ALLOC_FAILED}};
+  faults().fails = {{"cublasLtMatmulDescCreate", CUBLAS_STATUS_ALLOC_FAILED}};
   EXPECT_THAT(failure(plain),
               HasSubstr("cublasLtMatmulDescCreate for fp32 (16, 24) = fp32 (16, 32) · (32, 24): "
                         "CUBLAS_STATUS_ALLOC_FAILED"));
   EXPECT_THAT(failure(plain), HasSubstr("memory is short: give the libraries room"));
-  library_state().fails = {{"cublasLtMatrixLayoutCreate", CUBLAS_STATUS_ALLOC_FAILED}};
+  faults().fails = {{"cublasLtMatrixLayoutCreate", CUBLAS_STATUS_ALLOC_FAILED}};
   EXPECT_THAT(failure(plain), HasSubstr("cublasLtMatrixLayoutCreate for fp32 (16, 24) = "));
-  library_state().fails = {{"cublasLtMatmulPreferenceCreate", CUBLAS_STATUS_ALLOC_FAILED}};
+  faults().fails = {{"cublasLtMatmulPreferenceCreate", CUBLAS_STATUS_ALLOC_FAILED}};
   EXPECT_THAT(failure(plain), HasSubstr("cublasLtMatmulPreferenceCreate for fp32 (16, 24) = "));
-  library_state().fails = {{"cublasLtMatmulDescSetAttribute", CUBLAS_STATUS_INVALID_VALUE}};
+  faults().fails = {{"cublasLtMatmulDescSetAttribute", CUBLAS_STATUS_INVALID_VALUE}};
   EXPECT_THAT(failure(plain), HasSubstr("cublasLtMatmulDescSetAttribute TRANSA for fp32 (16, 24) = "));
-  library_state().fails = {{"cublasLtMatmulAlgoGetHeuristic", CUBLAS_STATUS_ALLOC_FAILED}};
+  faults().fails = {{"cublasLtMatmulAlgoGetHeuristic", CUBLAS_STATUS_ALLOC_FAILED}};
   EXPECT_THAT(failure(plain), HasSubstr("cublasLtMatmulAlgoGetHeuristic for fp32 (16, 24) = "));
-  library_state().fails = {{"cublasLtMatmulAlgoCheck", CUBLAS_STATUS_ARCH_MISMATCH}};
+  faults().fails = {{"cublasLtMatmulAlgoCheck", CUBLAS_STATUS_ARCH_MISMATCH}};
   EXPECT_THAT(failure(plain), HasSubstr("by algorithm 0, tile 20, stages 0, cluster 0, 0 bytes of workspace: "
                                         "CUBLAS_STATUS_ARCH_MISMATCH"));
-  library_state().fails = {{"cublasLtMatmul", CUBLAS_STATUS_EXECUTION_FAILED}};
+  faults().fails = {{"cublasLtMatmul", CUBLAS_STATUS_EXECUTION_FAILED}};
   EXPECT_THAT(failure(plain),
               HasSubstr("cublasLtMatmul for fp32 (16, 24) = fp32 (16, 32) · (32, 24) by algorithm 0"));
   EXPECT_THAT(failure(plain), HasSubstr("a kernel failed, this one or one before it"));
@@ -97,10 +97,10 @@ TEST_F(GemmProductTest, WhereNoAlgorithmIsLeftTheMessageSaysWhatWasAsked) {
       " has no algorithm for it on " + device_->description() +
       " that takes at most 33554432 bytes of workspace and adds each sum in one piece; "
       "another release of cuBLASLt, or sizes that are multiples of 8, may help";
-  library_state().no_algorithm = true;
+  faults().no_algorithm = true;
   EXPECT_EQ(failure(plain), expected);
-  library_state().no_algorithm = false;
-  library_state().fails = {{"cublasLtMatmulAlgoGetHeuristic", CUBLAS_STATUS_NOT_SUPPORTED}};
+  faults().no_algorithm = false;
+  faults().fails = {{"cublasLtMatmulAlgoGetHeuristic", CUBLAS_STATUS_NOT_SUPPORTED}};
   EXPECT_EQ(failure(plain), expected);
 }
 
@@ -123,7 +123,7 @@ TEST_F(GemmProductTest, MatricesOffTheirAlignmentAreRefused) {
                 product->run(*stream_, aligned_at, aligned_at + 1025, nullptr, aligned_at + 2048, nullptr);
               }),
               HasSubstr("fp32 (16, 24) = fp32 (16, 32) · (32, 24): b is at "));
-  EXPECT_EQ(library_state().matmuls, 0);
+  EXPECT_EQ(counts().matmuls, 0);
 }
 
 }  // namespace
