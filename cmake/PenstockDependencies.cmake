@@ -60,6 +60,17 @@ if(PENSTOCK_HAVE_CUDA)
   endif()
   # Its shared libraries alone, never the driver: a program that was built with CUDA runs on machines without one.
   find_package(CUDAToolkit REQUIRED)
+
+  # Attention by cuDNN: its header, and its front end's, which NVIDIA hands out on PyPI (`scripts/setup` puts them here).
+  find_path(PENSTOCK_CUDNN_INCLUDE_DIR cudnn_version.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
+  find_path(PENSTOCK_CUDNN_FRONTEND_INCLUDE_DIR cudnn_frontend.h
+            HINTS ${PROJECT_SOURCE_DIR}/build/cudnn_frontend/include)
+  set(PENSTOCK_HAVE_CUDNN OFF)
+  if(PENSTOCK_CUDNN_INCLUDE_DIR AND PENSTOCK_CUDNN_FRONTEND_INCLUDE_DIR)
+    set(PENSTOCK_HAVE_CUDNN ON)
+  endif()
+  message(STATUS "Attention by cuDNN: ${PENSTOCK_HAVE_CUDNN} (${PENSTOCK_CUDNN_INCLUDE_DIR}, "
+                 "${PENSTOCK_CUDNN_FRONTEND_INCLUDE_DIR})")
 endif()
 
 # Tests run CUDA's kernels without a GPU: compiled as C++, on fibers (tests/simt).
