@@ -58,10 +58,23 @@ if(PENSTOCK_HAVE_CUDA)
     set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
     set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
   endif()
+  # Its shared libraries alone, never the driver: a program that was built with CUDA runs on machines without one.
+  find_package(CUDAToolkit REQUIRED)
+
+  # Attention by cuDNN: its header, and its front end's, which NVIDIA hands out on PyPI (`scripts/setup` puts them here).
+  find_path(PENSTOCK_CUDNN_INCLUDE_DIR cudnn_version.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
+  find_path(PENSTOCK_CUDNN_FRONTEND_INCLUDE_DIR cudnn_frontend.h
+            HINTS ${PROJECT_SOURCE_DIR}/build/cudnn_frontend/include)
+  set(PENSTOCK_HAVE_CUDNN OFF)
+  if(PENSTOCK_CUDNN_INCLUDE_DIR AND PENSTOCK_CUDNN_FRONTEND_INCLUDE_DIR)
+    set(PENSTOCK_HAVE_CUDNN ON)
+  endif()
+  message(STATUS "Attention by cuDNN: ${PENSTOCK_HAVE_CUDNN} (${PENSTOCK_CUDNN_INCLUDE_DIR}, "
+                 "${PENSTOCK_CUDNN_FRONTEND_INCLUDE_DIR})")
 endif()
 
 # Tests run CUDA's kernels without a GPU: compiled as C++, on fibers (tests/simt).
 if(PENSTOCK_TESTS AND PENSTOCK_HAVE_CUDA)
-  find_path(PENSTOCK_CUDA_INCLUDE_DIR cuda_bf16.h HINTS ${CMAKE_CUDA_TOOLKIT_INCLUDE_DIRECTORIES} REQUIRED)
+  set(PENSTOCK_CUDA_INCLUDE_DIR ${CUDAToolkit_INCLUDE_DIRS})
   find_package(Boost 1.74 REQUIRED COMPONENTS context)
 endif()

@@ -1,11 +1,24 @@
 #include "trainer/backend.h"
 
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "kernels/backend/cuda_backend.h"
 #include "kernels/cpu/device.h"
 #include "kernels/cpu/make_math.h"
+#include "kernels/device/error.h"
 
 namespace penstock {
 
-Backend make_backend(const Job& job, int rank) {
+namespace {
+
+Backend cpu_backend(const Job& job, int rank) {
   DeviceOptions options;
   options.rank = rank;
   options.threads = static_cast<int>(job.parallel.threads);
@@ -13,6 +26,62 @@ Backend make_backend(const Job& job, int rank) {
   backend.device = cpu::make_cpu_device(options);
   backend.math = cpu::make_math(*backend.device);
   return backend;
+}
+
+CudaRequest cuda_request(const Job& job, int rank) {
+  CudaRequest request;
+  request.rank = rank;
+  request.share_devices = job.parallel.share_devices;
+  request.attention = job.cuda.attention;
+  return request;
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  if (gethostname(name.data(), name.size() - 1) != 0)
+    throw DeviceError(fmt::format("asking for the name of this host: {}", std::strerror(errno)));
+  return name.data();
+}
+
+/// Which of the ranks on our host we are.
+void find_local_rank(CudaRequest& request, transport::World& world) {
+  const std::string ours = host_name();
+  std::string all;
+  for (const std::string& host : world.gather(ours)) all += host + '\n';
+  all = world.broadcast(all, 0);
+  request.local_ranks = 0;
+  int rank = 0;
+  for (size_t begin = 0; begin < all.size(); begin = all.find('\n', begin) + 1, ++rank) {
+    if (all.substr(begin, all.find('\n', begin) - begin) != ours) continue;
+    if (rank == request.rank) request.local_rank = request.local_ranks;
+    ++request.local_ranks;
+  }
+}
+
+}  // namespace
+
+Backend make_backend(const Job& job, int rank) {
+  if (job.parallel.device != DeviceChoice::cuda) return cpu_backend(job, rank);
+  CudaBackend made = make_cuda_backend(cuda_request(job, rank));
+  return {std::move(made.device), std::move(made.math), {}};
+}
+
+Backend make_backend(const Job& job, transport::World& world) {
+  if (job.parallel.device != DeviceChoice::cuda) return cpu_backend(job, world.rank());
+  if (world.size() > 1 && world.transport() != "inproc") {
+    throw DeviceError(fmt::format(
+        "transport {}: ranks on GPUs share one process in this version; start it without mpirun or srun, as "
+        "`penstock train JOB` (comm.transport = \"inproc\")",
+        world.transport()));
+  }
+  CudaRequest request = cuda_request(job, world.rank());
+  find_local_rank(request, world);
+  CudaBackend made = make_cuda_backend(request);
+  world.attach(made.access);
+  const std::vector<std::string> places = world.gather(made.place);
+  std::string placement;
+  if (world.rank() == 0) placement = cuda_placement(places, job.parallel.share_devices);
+  return {std::move(made.device), std::move(made.math), std::move(placement)};
 }
 
 runtime::PipelineRequest pipeline_request(const Job& job, bool logits) {

@@ -1,9 +1,11 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "kernels/device/device.h"
 #include "kernels/math/math.h"
+#include "kernels/transport/world.h"
 #include "parallel/runtime/pipeline_plan.h"
 #include "trainer/job/job.h"
 
@@ -13,10 +15,14 @@ namespace penstock {
 struct Backend {
   std::unique_ptr<Device> device;
   math::Math math;
+  std::string placement;  ///< on rank 0: which rank has which GPU, a line each; else empty
 };
 
-/// The backend of one rank. DeviceError with the reason if this machine or build does not have it.
+/// The backend of a rank that works by itself. DeviceError with the reason if this machine or build does not
+/// have it.
 Backend make_backend(const Job& job, int rank);
+/// The backend of a rank of a run: collective, and before any communicator. The world learns of the device.
+Backend make_backend(const Job& job, transport::World& world);
 
 /// What the job asks of the pipeline: what `train` runs and `plan` counts. `logits`: it will generate.
 runtime::PipelineRequest pipeline_request(const Job& job, bool logits = false);

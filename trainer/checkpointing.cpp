@@ -89,8 +89,10 @@ std::string Checkpointing::write_and_commit(int64_t step, uint64_t& bytes) {
   failure = world.broadcast(failure, 0);
   std::string entry;
   if (failure.empty()) {
-    const std::vector<checkpoint::Source> mine = sources();
+    std::vector<checkpoint::Source> mine = sources();
     failure = attempt_to([&] {
+      const std::vector<std::byte> copies =
+          copy_to_host(mine, context_.engine.rank().memory().device(), context_.engine.stream());
       if (!mine.empty()) entry = checkpoint::to_text(writer_.write(step, world.rank(), mine));
     });
     // A rank's answer: "+" and its entry, or "-" and its failure.

@@ -39,7 +39,7 @@ Inference open_inference(Job job, const std::string& path, transport::World& wor
   inference.checkpoint = world.broadcast(checkpoint ? checkpoint->path() : std::string(), 0);
   if (!checkpoint) checkpoint = checkpoint::Checkpoint::open(inference.checkpoint, checkpoint::Depth::quick);
   inference.step = checkpoint->manifest().step;
-  inference.backend = make_backend(inference.job, world.rank());
+  inference.backend = make_backend(inference.job, world);
   inference.engine = std::make_unique<runtime::PipelineEngine>(
       *inference.backend.device, inference.backend.math, world,
       runtime::plan_pipeline(pipeline_request(plain_job(inference.job), logits)));

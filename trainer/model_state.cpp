@@ -30,6 +30,25 @@ std::vector<checkpoint::Source> model_sources(const model::ParameterStore& param
   return sources;
 }
 
+std::vector<std::byte> copy_to_host(std::vector<checkpoint::Source>& sources, const Device& device,
+                                    Stream& stream) {
+  if (device.kind() == DeviceKind::cpu) return {};
+  const auto bytes_of = [](const checkpoint::Source& source) {
+    return static_cast<size_t>(source.count) * size_of(source.dtype);
+  };
+  size_t bytes = 0;
+  for (const checkpoint::Source& source : sources) bytes += bytes_of(source);
+  std::vector<std::byte> copies(bytes);
+  std::byte* next = copies.data();
+  for (checkpoint::Source& source : sources) {
+    stream.copy(next, source.data, bytes_of(source));
+    source.data = next;
+    next += bytes_of(source);
+  }
+  stream.synchronize();
+  return copies;
+}
+
 std::vector<checkpoint::TensorDescription> model_tensors(const ModelSection& model) {
   std::vector<checkpoint::TensorDescription> tensors;
   for (const model::ParameterSpec& spec : model::model_parameters(model)) {
@@ -48,7 +67,14 @@ void load_model(const checkpoint::Checkpoint& checkpoint, model::RankModel& rank
   }
   stream.synchronize();
   for_each_tensor(rank.parameters(), true, [&](const std::string& name, const Tensor& tensor) {
-    checkpoint.read(name, tensor.dtype, 0, tensor.elements(), tensor.data);
+    if (rank.memory().device().kind() == DeviceKind::cpu) {
+      checkpoint.read(name, tensor.dtype, 0, tensor.elements(), tensor.data);
+      return;
+    }
+    std::vector<std::byte> values(tensor.bytes());
+    checkpoint.read(name, tensor.dtype, 0, tensor.elements(), values.data());
+    stream.copy(tensor.data, values.data(), values.size());
+    stream.synchronize();  // before the values are gone
   });
   rank.parameters().refresh_compute(stream, rank.math());
   stream.synchronize();

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <vector>
 
 #include "model/rank_model.h"
@@ -12,6 +13,11 @@ namespace penstock {
 /// "<name>.moment1" and "<name>.moment2", all fp32. A tied weight stands once, under the embedding's name.
 /// The sources point into the model's memory.
 std::vector<checkpoint::Source> model_sources(const model::ParameterStore& parameters);
+
+/// Makes the sources of a device's memory point to copies in the host's, which it returns and which must live
+/// as long; the processor's stay where they are. Waits for the stream.
+std::vector<std::byte> copy_to_host(std::vector<checkpoint::Source>& sources, const Device& device,
+                                    Stream& stream);
 
 /// The tensors that a checkpoint of this model must hold, over all ranks.
 std::vector<checkpoint::TensorDescription> model_tensors(const ModelSection& model);

@@ -183,7 +183,7 @@ ExitCode already_complete(const Job& job, const ResumePoint& point, RunReports& 
 
 ExitCode train(Job asked, const TrainOptions& options, transport::World& world, StopSwitch* stop) {
   const auto tokenizer = Corpus::open_tokenizer(asked);
-  Backend backend = make_backend(asked, world.rank());
+  Backend backend = make_backend(asked, world);
   const PlannedJob planned = planned_job(asked, backend, &world);
   const Job& job = planned.job;
   runtime::PipelinePlan plan = runtime::plan_pipeline(planned.request);
@@ -212,6 +212,7 @@ ExitCode train(Job asked, const TrainOptions& options, transport::World& world, 
     data::write_file(paths.job().string(), to_toml(job));
     data::write_file(paths.environment().string(), report::environment_text(options.command_line));
     data::write_file(paths.plan().string(), plan_file(planned, memory));
+    if (!backend.placement.empty()) reports.note(backend.placement);
     reports.note(summary(memory, *backend.device, roof[0]));
     const std::string outside = outside_warning(memory, job, in_one_process ? world.size() : 1);
     if (!outside.empty()) reports.warning(outside);

@@ -1,6 +1,5 @@
 #include "kernels/cpu/device.h"
 
-#include <array>
 #include <utility>
 
 #include <fmt/format.h>
@@ -10,6 +9,7 @@
 #include "kernels/cpu/processor.h"
 #include "kernels/cpu/signal.h"
 #include "kernels/cpu/stream.h"
+#include "kernels/device/arena_table.h"
 #include "kernels/device/error.h"
 
 namespace penstock::cpu {
@@ -17,7 +17,7 @@ namespace {
 
 class CpuDevice final : public Device {
  public:
-  explicit CpuDevice(DeviceOptions options) : options_(std::move(options)) {
+  explicit CpuDevice(DeviceOptions options) : options_(std::move(options)), arenas_(options_.rank) {
     if (options_.threads < 1) {
       throw UsageError(fmt::format("rank {}: a CPU device of {} threads; at least 1 is needed", options_.rank,
                                    options_.threads));
@@ -37,31 +37,17 @@ class CpuDevice final : public Device {
   }
 
   Arena& create_arena(ArenaTag tag, size_t capacity) override {
-    std::unique_ptr<Arena>& place = arenas_[static_cast<size_t>(tag)];
-    if (place) {
-      throw DeviceError(fmt::format(
-          "rank {}: arena \"{}\" exists already, with {} bytes; destroy it before making one of {}",
-          options_.rank, name_of(tag), place->capacity(), capacity));
-    }
-    void* memory =
-        reserve_memory(fmt::format("rank {}, arena \"{}\"", options_.rank, name_of(tag)), capacity);
-    place = std::make_unique<Arena>(tag, memory, capacity, release_memory);
-    return *place;
+    return arenas_.create(tag, capacity, release_memory, [&](size_t bytes) {
+      return reserve_memory(fmt::format("rank {}, arena \"{}\"", options_.rank, name_of(tag)), bytes);
+    });
   }
+  Arena& arena(ArenaTag tag) override { return arenas_.at(tag); }
+  bool has_arena(ArenaTag tag) const override { return arenas_.has(tag); }
+  void destroy_arena(ArenaTag tag) override { arenas_.destroy(tag); }
 
-  Arena& arena(ArenaTag tag) override {
-    std::unique_ptr<Arena>& place = arenas_[static_cast<size_t>(tag)];
-    if (!place)
-      throw UsageError(fmt::format("rank {}: there is no arena \"{}\"; create_arena makes it", options_.rank,
-                                   name_of(tag)));
-    return *place;
-  }
-
-  bool has_arena(ArenaTag tag) const override { return arenas_[static_cast<size_t>(tag)] != nullptr; }
-
-  void destroy_arena(ArenaTag tag) override {
-    arena(tag);
-    arenas_[static_cast<size_t>(tag)].reset();
+  std::unique_ptr<HostMemory> create_host_memory(std::string_view name, size_t bytes) override {
+    void* memory = reserve_memory(fmt::format("rank {}, host memory \"{}\"", options_.rank, name), bytes);
+    return std::make_unique<HostMemory>(memory, bytes, release_memory);
   }
 
   std::unique_ptr<Stream> create_stream(std::string name, StreamUse use) override {
@@ -77,7 +63,7 @@ class CpuDevice final : public Device {
  private:
   DeviceOptions options_;
   uint64_t streams_made_ = 0;
-  std::array<std::unique_ptr<Arena>, arena_tag_count> arenas_;
+  ArenaTable arenas_;
 };
 
 }  // namespace

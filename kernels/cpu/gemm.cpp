@@ -11,12 +11,11 @@
 #include "kernels/cpu/stream.h"
 #include "kernels/device/bfloat16.h"
 #include "kernels/device/error.h"
-#include "kernels/math/check.h"
+#include "kernels/math/gemm_check.h"
 
 namespace penstock::cpu {
 namespace {
 
-using math::ArgumentCheck;
 using math::LinearShape;
 
 /// Columns one piece of work of column_sums adds, and tokens in one partial sum (which keeps long sums
@@ -76,44 +75,27 @@ class CpuLinear final : public math::Linear {
   }
 
   void forward(Stream& stream, Tensor x, Tensor w, Tensor bias, Tensor y, Tensor workspace) override {
-    const auto& [N, C, O, T, has_bias] = shape_;
-    const ArgumentCheck check("linear forward");
-    check.tensor("x", x, {N, C}, {T}).tensor("w", w, {O, C}, {T}).tensor("y", y, {N, O}, {T});
-    check.that(static_cast<bool>(bias) == has_bias, "bias must be given exactly when the plan has one");
-    check.optional("bias", bias, {O}, {DType::fp32}).workspace(workspace, forward_.workspace_bytes());
+    math::check_linear_forward(shape_, x, w, bias, y, workspace, forward_.workspace_bytes());
     CpuStream::of(stream).enqueue(
         "linear forward", [=, this] { forward_.run(x.data, w.data, bias.data, y.data, workspace.data); });
   }
 
   void backward_input(Stream& stream, Tensor dy, Tensor w, Tensor dx, Tensor workspace) override {
-    const auto& [N, C, O, T, has_bias] = shape_;
-    ArgumentCheck("linear backward_input")
-        .tensor("dy", dy, {N, O}, {T})
-        .tensor("w", w, {O, C}, {T})
-        .tensor("dx", dx, {N, C}, {T})
-        .workspace(workspace, backward_input_.workspace_bytes());
+    math::check_linear_backward_input(shape_, dy, w, dx, workspace, backward_input_.workspace_bytes());
     CpuStream::of(stream).enqueue("linear backward_input", [=, this] {
       backward_input_.run(dy.data, w.data, nullptr, dx.data, workspace.data);
     });
   }
 
   void backward_weight(Stream& stream, Tensor dy, Tensor x, Tensor dw, Tensor workspace) override {
-    const auto& [N, C, O, T, has_bias] = shape_;
-    ArgumentCheck("linear backward_weight")
-        .tensor("dy", dy, {N, O}, {T})
-        .tensor("x", x, {N, C}, {T})
-        .tensor("dw", dw, {O, C}, {DType::fp32})
-        .workspace(workspace, backward_weight_.workspace_bytes());
+    math::check_linear_backward_weight(shape_, dy, x, dw, workspace, backward_weight_.workspace_bytes());
     CpuStream::of(stream).enqueue("linear backward_weight", [=, this] {
       backward_weight_.run(dy.data, x.data, nullptr, dw.data, workspace.data);
     });
   }
 
   void backward_bias(Stream& stream, Tensor dy, Tensor dbias) override {
-    const auto& [N, C, O, T, has_bias] = shape_;
-    ArgumentCheck("linear backward_bias")
-        .tensor("dy", dy, {N, O}, {T})
-        .tensor("dbias", dbias, {O}, {DType::fp32});
+    math::check_linear_backward_bias(shape_, dy, dbias);
     CpuStream::of(stream).enqueue("linear backward_bias", [=] {
       const int64_t tokens = dy.shape[0];
       const int64_t columns = dy.shape[1];
@@ -137,11 +119,7 @@ class CpuGemm final : public math::Gemm {
   explicit CpuGemm(int threads) : threads_(threads) {}
 
   math::Support supports(const LinearShape& shape) const override {
-    if (shape.tokens < 1 || shape.in < 1 || shape.out < 1) {
-      return math::Support::no(
-          fmt::format("a linear layer needs at least 1 token, input and output, not {}, {}, {}", shape.tokens,
-                      shape.in, shape.out));
-    }
+    if (math::Support sizes = math::supports_linear_sizes(shape); !sizes) return sizes;
     return supports_products(shape.dtype);
   }
 

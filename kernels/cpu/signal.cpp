@@ -30,6 +30,7 @@ void SignalCounter::write(uint64_t value, double seconds) {
   {
     const std::lock_guard lock(mutex_);
     const uint64_t current = value_.load();
+    if (current == released) return;
     if (value <= current) {
       throw UsageError(fmt::format(
           "signal \"{}\": {} was written when it already stood at {}; two streams write it and nothing "
@@ -49,7 +50,15 @@ double SignalCounter::wait(uint64_t value) {
   const auto first =
       std::lower_bound(history_.begin(), history_.end(), value,
                        [](const Write& write, uint64_t wanted) { return write.value < wanted; });
-  return first->seconds;
+  return first == history_.end() ? 0 : first->seconds;  // released
+}
+
+void SignalCounter::release() {
+  {
+    const std::lock_guard lock(mutex_);
+    value_.store(released);
+  }
+  written_.notify_all();
 }
 
 CpuSignal::CpuSignal(std::string name, bool on_virtual_clock)

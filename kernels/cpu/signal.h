@@ -29,8 +29,12 @@ class SignalCounter {
   /// Stream side: blocks until the counter is at least `value`; on a virtual clock returns the time of the
   /// first write that made it so, else 0.
   double wait(uint64_t value);
+  /// Every wait is over, now and later.
+  void release();
 
  private:
+  static constexpr uint64_t released = UINT64_MAX;
+
   struct Write {
     uint64_t value;
     double seconds;
@@ -56,6 +60,7 @@ class CpuSignal final : public Signal {
 
   const std::string& name() const override { return counter_->name(); }
   uint64_t value() const override { return counter_->value(); }
+  void release() override { counter_->release(); }
 
  private:
   std::shared_ptr<SignalCounter> counter_;

@@ -23,19 +23,19 @@ class CudaHead final : public math::HeadPlan {
  public:
   CudaHead(const HeadShape& shape, const MakeHeadProducts& make_products, int64_t logits_bytes)
       : shape_(shape), block_(block_tokens(shape, logits_bytes)) {
-    const auto add = [&](int64_t tokens, int64_t rows) {
+    const auto add = [&](int64_t tokens, int64_t rows, bool with_gradients) {
       HeadShape part = shape;
       part.tokens = tokens;
       part.rows = rows;
-      products_.push_back({tokens, make_products(part)});
+      products_.push_back({tokens, make_products(part, with_gradients)});
       scratch_bytes_ = std::max(scratch_bytes_, products_.back().products->workspace_bytes());
     };
-    add(block_, shape.rows);
-    if (const int64_t rest = shape.tokens % block_; rest > 0) add(rest, shape.rows);
+    add(block_, shape.rows, true);
+    if (const int64_t rest = shape.tokens % block_; rest > 0) add(rest, shape.rows, true);
     generation_ = products_.size();
     // Any number of tokens is made of these.
     for (const int64_t tokens : {64, 8, 1}) {
-      if (tokens <= shape.tokens) add(tokens, shape.vocab);
+      if (tokens <= shape.tokens) add(tokens, shape.vocab, false);
     }
     const auto cells = static_cast<size_t>(block_ * shape.rows);
     gradient_offset_ = aligned(cells * sizeof(float));

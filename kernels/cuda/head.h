@@ -24,8 +24,9 @@ class HeadProducts {
   virtual void backward_weight(Stream& stream, Tensor dlogits, Tensor x, Tensor dw, Tensor workspace) = 0;
 };
 
-/// shape.tokens tokens and shape.rows rows.
-using MakeHeadProducts = std::function<std::unique_ptr<HeadProducts>(const math::HeadShape& shape)>;
+/// shape.tokens tokens and shape.rows rows. Without gradients only logits() is called.
+using MakeHeadProducts =
+    std::function<std::unique_ptr<HeadProducts>(const math::HeadShape& shape, bool with_gradients)>;
 
 /// fp32 logits of one block of tokens take at most about this many bytes: few enough to be affordable, enough
 /// that every product fills the device.

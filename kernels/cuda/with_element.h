@@ -1,5 +1,7 @@
 #pragma once
 
+#include <fmt/format.h>
+
 #include "kernels/device/dtype.h"
 #include "kernels/math/support.h"
 #include "kernels/math/with_element.h"
@@ -10,7 +12,7 @@ using math::with_element;
 
 inline math::Support supports_element(DType dtype) {
   if (dtype == DType::fp32 || dtype == DType::bf16) return math::Support::yes();
-  return math::Support::no("the CUDA kernels take fp32 and bf16");
+  return math::Support::no(fmt::format("the CUDA kernels take fp32 and bf16, not {}", name_of(dtype)));
 }
 
 }  // namespace penstock::cuda

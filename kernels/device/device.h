@@ -9,6 +9,7 @@
 #include "kernels/device/arena.h"
 #include "kernels/device/clock.h"
 #include "kernels/device/event.h"
+#include "kernels/device/host_memory.h"
 #include "kernels/device/signal.h"
 #include "kernels/device/stream.h"
 
@@ -52,6 +53,10 @@ class Device {
   virtual bool has_arena(ArenaTag tag) const = 0;
   /// Gives the tag's arena back (re-partition, schedule changes).
   virtual void destroy_arena(ArenaTag tag) = 0;
+
+  /// `bytes` bytes of the host for copies; `name` is for errors. DeviceError with the numbers if memory is
+  /// short.
+  virtual std::unique_ptr<HostMemory> create_host_memory(std::string_view name, size_t bytes) = 0;
 
   virtual std::unique_ptr<Stream> create_stream(std::string name, StreamUse use) = 0;
   virtual std::unique_ptr<Event> create_event(std::string name) = 0;

@@ -14,6 +14,9 @@ class Signal {
   virtual const std::string& name() const = 0;
   /// The largest value written so far; 0 at first.
   virtual uint64_t value() const = 0;
+  /// Ends the waits for it, from any thread: for those whose peers are gone. Writes that are still queued may
+  /// set it back, so it is called again until they are done.
+  virtual void release() = 0;
 };
 
 }  // namespace penstock

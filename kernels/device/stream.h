@@ -13,11 +13,11 @@ namespace penstock {
 /// An in-order queue of device work. Calls return as soon as the work is queued, or as soon as there is room:
 /// a stream bounds how far its host runs ahead. Kernels take a Stream& first. One host thread at a time.
 ///
-/// The first exception thrown by queued work is kept, and the work behind it is dropped, waits included;
-/// events and signals of dropped work still complete, so that nobody hangs. The exception surfaces once, as a
-/// DeviceError that names the task, the stream and the rank, at the next enqueue or synchronize. That call
-/// queues nothing, and leaves the stream empty and usable again. Destroying a stream runs what is queued; an
-/// error that did not surface before is then printed to stderr.
+/// The first exception thrown by queued work is kept, and the work behind it is dropped, waits included
+/// (CUDA: host tasks only); events and signals of dropped work still complete, so that nobody hangs. The
+/// exception surfaces once, as a DeviceError that names the task, the stream and the rank, at the next
+/// enqueue or synchronize. That call queues nothing, and leaves the stream empty and usable again. Destroying
+/// a stream runs what is queued; an error that did not surface before is then printed to stderr.
 class Stream {
  public:
   virtual ~Stream() = default;
@@ -39,8 +39,8 @@ class Stream {
   /// `name` must outlive the work (a literal). `cost` is its duration in seconds on a virtual clock. May
   /// allocate: not for kernels.
   virtual void host_task(const char* name, double cost, std::function<void()> task) = 0;
-  /// Writes the stream's time (seconds on its clock) to *seconds, in stream order. *seconds outlives the
-  /// work.
+  /// Writes the stream's time (seconds on its clock), as it is in stream order, to *seconds, which outlives
+  /// the work. CUDA: it is there once the host has waited for work behind it.
   virtual void stamp(double* seconds) = 0;
 
   /// Blocks until everything queued is done. Never called inside a step.

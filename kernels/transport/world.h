@@ -6,9 +6,11 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "kernels/transport/communicator.h"
+#include "kernels/transport/device_access.h"
 
 namespace penstock::transport {
 
@@ -27,6 +29,10 @@ class World {
   int size() const { return size_; }
   /// "inproc", "mpi".
   virtual std::string_view transport() const = 0;
+
+  /// This rank's device, where it is not the processor; before communicators are created, and alive as long
+  /// as they are. Not collective, but every rank does it, or none.
+  void attach(DeviceAccess access) { access_ = std::move(access); }
 
   /// A communicator of `members` (world ranks, in its order, each once), empty for a rank that is no member.
   /// All communicators are created at start, in one order. UsageError if the ranks disagree, naming the first
@@ -56,6 +62,8 @@ class World {
 
  protected:
   World(int rank, int size) : rank_(rank), size_(size) {}
+  /// Of attach(); no device: the processor.
+  const DeviceAccess& access() const { return access_; }
 
  private:
   /// Every rank's bytes in rank order, on every rank.
@@ -71,6 +79,7 @@ class World {
 
   const int rank_;
   const int size_;
+  DeviceAccess access_;
 };
 
 /// Declared after the streams of a rank: when an exception unwinds, it stops the world first, so that the

@@ -1,6 +1,7 @@
 #include "tests/simt/machine.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <numeric>
 #include <utility>
@@ -314,6 +315,10 @@ void set_launcher(Launcher chosen) {
 
 void launch(void* stream, const LaunchRequest& request, std::function<void()> body) {
   launcher()(stream, [request, body = std::move(body)] { run(request, body); });
+}
+
+uint64_t nanoseconds() {
+  return static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
 }
 
 void run(const LaunchRequest& request, const std::function<void()>& body) {

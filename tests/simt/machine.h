@@ -37,6 +37,9 @@ void set_launcher(Launcher launcher);
 /// Hands run(request, body) to the launcher.
 void launch(void* stream, const LaunchRequest& request, std::function<void()> body);
 
+/// What a kernel reads as its GPU's clock: the host's, never 0.
+uint64_t nanoseconds();
+
 /// What the running CUDA thread sees of itself.
 struct Here {
   uint3 thread{};

@@ -1,5 +1,6 @@
 #include "trainer/commands/job_arguments.h"
 
+#include "kernels/backend/cuda_backend.h"
 #include "trainer/job/read_job.h"
 
 namespace penstock::commands {
@@ -13,7 +14,7 @@ void JobArguments::add_to(CLI::App& command, bool required) {
 }
 
 Job JobArguments::read(int64_t ranks) const {
-  return read_job(file, overrides, {ranks, false});
+  return read_job(file, overrides, {ranks, cuda_present()});
 }
 
 }  // namespace penstock::commands

@@ -107,7 +107,7 @@ int run_profile(const ProfileArguments& arguments, Job job, transport::World& wo
   request.effort.repetitions = static_cast<int>(arguments.repetitions);
   std::unique_ptr<data::FileWriter> file;
   if (leads) file = open_output(output_path(arguments, job));
-  Backend backend = make_backend(job, world.rank());
+  Backend backend = make_backend(job, world);
   std::optional<report::ProgressBar> bar;
   planner::Profile profile =
       measure_profile(*backend.device, backend.math, world, request, [&](int done, int total) {

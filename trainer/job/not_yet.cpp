@@ -16,7 +16,7 @@ struct NotYet {
 };
 
 constexpr const char* kAsCompute = "messages carry the compute dtype";
-constexpr const char* kCpuOnly = "it runs on CPUs only";
+constexpr const char* kNoNccl = "ranks on GPUs share one process (inproc)";
 
 constexpr NotYet kNotYet[] = {
     {"precision.compute", "it computes in fp32 or bf16",
@@ -33,12 +33,10 @@ constexpr NotYet kNotYet[] = {
        const std::string& name = job.parallel.schedule;
        return name == "dualpipe" || name == "chimera" || name == "2bw";
      }},
-    {"parallel.device", kCpuOnly, [](const Job& job) { return job.parallel.device == DeviceChoice::cuda; }},
-    {"parallel.share_devices", kCpuOnly},
     {"parallel.sharded_optimizer", "every replica holds the whole optimizer"},
-    {"comm.transport", kCpuOnly, [](const Job& job) { return job.comm.transport == TransportChoice::nccl; }},
+    {"comm.transport", kNoNccl, [](const Job& job) { return job.comm.transport == TransportChoice::nccl; }},
     {"comm.bootstrap", "NCCL's communicators need it, and there are none"},
-    {"comm.nccl", kCpuOnly},
+    {"comm.nccl", kNoNccl},
     {"numerics.on_nonfinite", "it can stop or skip the step",
      [](const Job& job) { return job.numerics.on_nonfinite == NumericsPolicy::rollback; }},
     {"numerics.on_spike", "it can warn or stop",
@@ -51,7 +49,7 @@ constexpr NotYet kNotYet[] = {
     {"log.prometheus", "metrics go to metrics.jsonl and tensorboard/"},
     {"trace.on_alarm", "bubbles are not budgeted"},
     {"watchdog", "there is no watchdog"},
-    {"cuda", kCpuOnly},
+    {"cuda.graphs", "kernels are launched one by one"},
 };
 
 // The row for a key: its own, or its section's.

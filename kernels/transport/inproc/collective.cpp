@@ -6,31 +6,12 @@
 #include <fmt/format.h>
 
 #include "kernels/device/error.h"
+#include "kernels/transport/inproc/collective_match.h"
 #include "kernels/transport/inproc/exchange.h"
 #include "kernels/transport/reduce_elements.h"
 
 namespace penstock::transport {
 namespace {
-
-std::string described(const Collective& collective) {
-  if (collective.kind == CollectiveKind::barrier) return "barrier";
-  std::string text = fmt::format("{} of {} {} elements", name_of(collective.kind),
-                                 collective.input.elements(), name_of(collective.input.dtype));
-  if (collective.kind == CollectiveKind::broadcast) text += fmt::format(" from rank {}", collective.root);
-  if (collective.kind == CollectiveKind::all_reduce || collective.kind == CollectiveKind::reduce_scatter)
-    text += fmt::format(" ({})", name_of(collective.reduction));
-  return text;
-}
-
-bool agree(const Collective& a, const Collective& b) {
-  return a.kind == b.kind && a.reduction == b.reduction && a.root == b.root &&
-         (a.kind == CollectiveKind::barrier ||
-          (a.input.dtype == b.input.dtype && a.input.elements() == b.input.elements()));
-}
-
-std::byte* block(void* memory, size_t index, size_t bytes) {
-  return static_cast<std::byte*>(memory) + index * bytes;
-}
 
 void copy(void* target, const void* source, size_t bytes) {
   if (target != source && bytes > 0) std::memcpy(target, source, bytes);
@@ -93,16 +74,10 @@ void run_collective(Fabric& fabric, Hub& hub, const Identity& who, const Collect
     throw DeviceError(fmt::format("{}: {} will not come to pass: {}", who.label(), described(collective),
                                   fabric.interruption()->reason()));
   }
-  const std::vector<Collective>& all = meeting->collectives;
-  const auto other =
-      std::find_if(all.begin(), all.end(), [&](const Collective& theirs) { return !agree(theirs, all[0]); });
-  if (other != all.end()) {
-    const std::string text = fmt::format(
-        "{}: {} does {}, but {} does {}; every rank must enqueue the same collectives in the same order",
-        who.label(), who.peer_label(0), described(all[0]),
-        who.peer_label(static_cast<int>(other - all.begin())), described(*other));
+  const std::string wrong = mismatch(who, meeting->collectives);
+  if (!wrong.empty()) {
     hub.meetings.leave(*meeting);
-    throw DeviceError(text);
+    throw DeviceError(wrong);
   }
   const double start = *std::max_element(meeting->seconds.begin(), meeting->seconds.end());
   work(*meeting, who.rank);

@@ -12,7 +12,8 @@ Hub::Hub(std::string hub_name, std::vector<int> hub_members)
     : name(std::move(hub_name)),
       members(std::move(hub_members)),
       mailboxes(std::make_unique<Mailbox[]>(members.size())),
-      meetings(members.size()) {}
+      meetings(members.size()),
+      signalled(members.size()) {}
 
 Fabric::Fabric(int ranks, const InprocOptions& options)
     : ranks_(ranks),
@@ -75,6 +76,7 @@ void Fabric::check_clock(const std::string& stream, bool on_virtual_clock) {
 }
 
 void Fabric::wake_all() {
+  releaser_.start();
   const std::lock_guard lock(mutex_);
   shared_.notify_all();
   for (const std::unique_ptr<Hub>& hub : hubs_) {

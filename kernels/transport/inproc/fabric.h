@@ -13,6 +13,8 @@
 #include "kernels/transport/inproc/inproc_world.h"
 #include "kernels/transport/inproc/mailbox.h"
 #include "kernels/transport/inproc/meeting.h"
+#include "kernels/transport/inproc/releaser.h"
+#include "kernels/transport/inproc/signalled_hub.h"
 #include "kernels/transport/interruption.h"
 
 namespace penstock::transport {
@@ -25,6 +27,7 @@ struct Hub {
   const std::vector<int> members;
   const std::unique_ptr<Mailbox[]> mailboxes;  ///< one a rank
   MeetingHall meetings;
+  SignalledHub signalled;  ///< where the ranks' streams are devices'
 };
 
 /// What all ranks of a process share.
@@ -41,6 +44,7 @@ class Fabric {
     return link;
   }
   const std::shared_ptr<Interruption>& interruption() const { return interruption_; }
+  Releaser& releaser() { return releaser_; }
 
   /// Every rank's bytes, once every rank has given them. DeviceError if the world is stopped meanwhile.
   std::vector<std::string> share(int rank, std::string_view bytes);
@@ -69,6 +73,8 @@ class Fabric {
   std::atomic<uint64_t> round_{0};
   std::vector<std::string> giving_;
   std::shared_ptr<const std::vector<std::string>> result_;
+
+  Releaser releaser_;
 };
 
 }  // namespace penstock::transport

@@ -6,7 +6,9 @@
 #include <utility>
 
 #include "kernels/cpu/fibers.h"
+#include "kernels/device/error.h"
 #include "kernels/transport/inproc/inproc_communicator.h"
+#include "kernels/transport/inproc/signalled_communicator.h"
 
 namespace penstock::transport {
 namespace {
@@ -30,8 +32,24 @@ class InprocWorld final : public World {
   std::unique_ptr<Communicator> make_communicator(const std::string& name, const std::vector<int>& members,
                                                   int our_rank) override {
     Hub& hub = fabric_->hub(communicators_++, name, members);
+    if (access().device != nullptr) return make_signalled(hub, our_rank);
     if (our_rank < 0) return nullptr;
     return std::make_unique<InprocCommunicator>(fabric_, hub, our_rank);
+  }
+
+  std::unique_ptr<Communicator> make_signalled(Hub& hub, int our_rank) {
+    std::unique_ptr<Communicator> made;
+    if (our_rank >= 0) made = std::make_unique<SignalledCommunicator>(fabric_, hub, our_rank, access());
+    fabric_->share(rank(), {});  // now all members have entered
+    std::exception_ptr failure;
+    try {
+      if (our_rank >= 0) hub.signalled.reach_peers(our_rank);
+    } catch (const DeviceError&) {
+      failure = std::current_exception();
+    }
+    fabric_->share(rank(), {});  // nobody looks at his peers' devices any more
+    if (failure) std::rethrow_exception(failure);
+    return made;
   }
 
   std::shared_ptr<Fabric> fabric_;

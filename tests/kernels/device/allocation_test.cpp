@@ -1,10 +1,11 @@
 // Queueing work must not allocate, on any thread.
 #include <atomic>
 
+#include "kernels/cpu/stream.h"
 #include "tests/allocation_count/allocation_count.h"
-#include "tests/kernels/device/device_fixture.h"
+#include "tests/kernels/device/contract/device_under_test.h"
 
-namespace penstock::cpu {
+namespace penstock::testing {
 namespace {
 
 TEST(Allocation, TheCounterCounts) {
@@ -27,10 +28,10 @@ TEST_P(AllocationModes, QueueingAllocatesNothing) {
   uint64_t word = 0;
   const int64_t before = allocations();
   for (uint64_t i = 1; i <= 10000; ++i) {
-    CpuStream::of(*first).enqueue("count", [&count] { ++count; });
+    cpu::CpuStream::of(*first).enqueue("count", [&count] { ++count; });
     first->record(*there);
     second->wait(*there);
-    CpuStream::of(*second).enqueue("count", [&count] { ++count; });
+    cpu::CpuStream::of(*second).enqueue("count", [&count] { ++count; });
     second->copy(&word, &count, sizeof(word));
     second->stamp(&seconds);
     second->signal(*signal, i);
@@ -52,8 +53,8 @@ TEST(Allocation, RunningFarAheadAllocatesNothing) {
   const auto event = device->create_event("event");
   std::atomic<bool> open{false};
   const int64_t before = allocations();
-  CpuStream::of(*first).enqueue("gate", [&open] { open.wait(false); });
-  for (uint64_t i = 1; i < CpuStream::queue_capacity; ++i) {
+  cpu::CpuStream::of(*first).enqueue("gate", [&open] { open.wait(false); });
+  for (uint64_t i = 1; i < cpu::CpuStream::queue_capacity; ++i) {
     first->record(*event);
     second->wait(*event);
   }
@@ -64,4 +65,4 @@ TEST(Allocation, RunningFarAheadAllocatesNothing) {
 }
 
 }  // namespace
-}  // namespace penstock::cpu
+}  // namespace penstock::testing

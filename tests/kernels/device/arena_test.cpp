@@ -7,15 +7,16 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "kernels/cpu/device.h"
 #include "kernels/cpu/host_memory.h"
 #include "kernels/cpu/processor.h"
-#include "tests/kernels/device/device_fixture.h"
+#include "tests/kernels/device/contract/device_under_test.h"
 
-namespace penstock::cpu {
+namespace penstock::testing {
 namespace {
 
-using testing::AllOf;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 
 template <class Error, class Call>
 std::string message_of(Call call) {
@@ -67,7 +68,7 @@ TEST(Arena, WhatDoesNotFitIsRefusedWithTheTable) {
 TEST(Arena, OneATag) {
   DeviceOptions options;
   options.rank = 3;
-  const auto device = make_cpu_device(options);
+  const auto device = cpu::make_cpu_device(options);
   EXPECT_FALSE(device->has_arena(ArenaTag::workspace));
   EXPECT_THAT(message_of<UsageError>([&] { device->arena(ArenaTag::workspace); }),
               AllOf(HasSubstr("rank 3"), HasSubstr("\"workspace\"")));
@@ -107,7 +108,7 @@ TEST(Arena, EveryPageIsTouchedAtCreation) {
 TEST(Arena, MoreThanTheMachineHasIsRefusedWithNumbers) {
   DeviceOptions options;
   options.rank = 1;
-  const auto device = make_cpu_device(options);
+  const auto device = cpu::make_cpu_device(options);
   const size_t wanted = size_t{1} << 50;
   EXPECT_THAT(message_of<DeviceError>([&] { device->create_arena(ArenaTag::parameters, wanted); }),
               AllOf(HasSubstr("rank 1"), HasSubstr("\"parameters\""), HasSubstr(std::to_string(wanted)),
@@ -116,7 +117,7 @@ TEST(Arena, MoreThanTheMachineHasIsRefusedWithNumbers) {
 }
 
 TEST(HostMemory, AvailabilityIsReadFromTheSystem) {
-  const AvailableMemory available = available_memory();
+  const cpu::AvailableMemory available = cpu::available_memory();
   const uint64_t physical =
       static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
   EXPECT_GT(available.bytes, uint64_t{64} << 20);
@@ -127,10 +128,10 @@ TEST(HostMemory, AvailabilityIsReadFromTheSystem) {
 TEST(CpuDevice, DescribesItself) {
   DeviceOptions options;
   options.threads = 2;
-  const auto device = make_cpu_device(options);
+  const auto device = cpu::make_cpu_device(options);
   EXPECT_EQ(device->kind(), DeviceKind::cpu);
-  EXPECT_EQ(device->description(), processor_name() + " (2 threads)");
-  EXPECT_FALSE(processor_name().empty());
+  EXPECT_EQ(device->description(), cpu::processor_name() + " (2 threads)");
+  EXPECT_FALSE(cpu::processor_name().empty());
   EXPECT_FALSE(device->options().clock->is_virtual());
 }
 
@@ -138,19 +139,19 @@ TEST(CpuDevice, RefusesWhatMakesNoSense) {
   DeviceOptions none;
   none.rank = 2;
   none.threads = 0;
-  EXPECT_THAT(message_of<UsageError>([&] { make_cpu_device(none); }),
+  EXPECT_THAT(message_of<UsageError>([&] { cpu::make_cpu_device(none); }),
               AllOf(HasSubstr("rank 2"), HasSubstr("0 threads")));
   DeviceOptions second;
   second.index = 1;
-  EXPECT_THAT(message_of<UsageError>([&] { make_cpu_device(second); }), HasSubstr("CPU device 1"));
+  EXPECT_THAT(message_of<UsageError>([&] { cpu::make_cpu_device(second); }), HasSubstr("CPU device 1"));
 }
 
 #if defined(__x86_64__)
 TEST(CpuDevice, Bf16FollowsTheProcessorsFlags) {
   // The compiler's own probe knows avx512_bf16; amx_bf16 comes only with it.
-  EXPECT_EQ(processor_has_bf16(), __builtin_cpu_supports("avx512bf16") != 0);
+  EXPECT_EQ(cpu::processor_has_bf16(), __builtin_cpu_supports("avx512bf16") != 0);
 }
 #endif
 
 }  // namespace
-}  // namespace penstock::cpu
+}  // namespace penstock::testing

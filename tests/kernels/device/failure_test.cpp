@@ -4,13 +4,14 @@
 
 #include <gmock/gmock.h>
 
-#include "tests/kernels/device/device_fixture.h"
+#include "kernels/cpu/stream.h"
+#include "tests/kernels/device/contract/device_under_test.h"
 
-namespace penstock::cpu {
+namespace penstock::testing {
 namespace {
 
-using testing::AllOf;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 
 template <class Call>
 std::string device_error(Call call) {
@@ -23,101 +24,7 @@ std::string device_error(Call call) {
 }
 
 void enqueue_failure(Stream& stream, const char* name = "gemm", const char* what = "K is 0") {
-  CpuStream::of(stream).enqueue(name, [what] { throw std::runtime_error(what); });
-}
-
-TEST(Failure, SurfacesOnceAtSynchronizeWithItsNames) {
-  for (const StreamMode mode : {StreamMode::queued, StreamMode::shuffled}) {
-    const auto device = make_device(mode, 5);
-    const auto stream = device->create_stream("compute", StreamUse::compute);
-    std::latch gate(1);
-    bool dropped_ran = false;
-    double seconds = -1;
-    CpuStream::of(*stream).enqueue("gate", [&gate] { gate.wait(); });
-    enqueue_failure(*stream);
-    enqueue_failure(*stream, "norm", "a later error");
-    stream->stamp(&seconds);  // not dropped, so not counted
-    CpuStream::of(*stream).enqueue("dropped", [&dropped_ran] { dropped_ran = true; });
-    gate.count_down();
-    EXPECT_THAT(device_error([&] { stream->synchronize(); }),
-                AllOf(HasSubstr("rank 5"), HasSubstr("stream \"compute\""), HasSubstr("task \"gemm\""),
-                      HasSubstr("K is 0"), HasSubstr("2 tasks queued behind it were dropped")));
-    EXPECT_FALSE(dropped_ran);
-    EXPECT_GE(seconds, 0.0);
-    EXPECT_NO_THROW(stream->synchronize());
-    enqueue_failure(*stream, "attention", "another error");
-    EXPECT_THAT(device_error([&] { stream->synchronize(); }),
-                AllOf(HasSubstr("\"attention\""), HasSubstr("(0 tasks queued behind it were dropped)")));
-  }
-}
-
-TEST(Failure, SurfacesAtTheNextEnqueueWhichQueuesNothing) {
-  const auto device = make_device(StreamMode::queued, 1);
-  const auto stream = device->create_stream("compute", StreamUse::compute);
-  const auto failed = device->create_event("failed");
-  bool ran = false;
-  std::latch gate(1);
-  CpuStream::of(*stream).enqueue("gate", [&gate] { gate.wait(); });
-  enqueue_failure(*stream);
-  stream->record(*failed);
-  gate.count_down();
-  failed->synchronize();
-  EXPECT_THAT(
-      device_error([&] { CpuStream::of(*stream).enqueue("next", [&ran] { ran = true; }); }),
-      AllOf(HasSubstr("rank 1"), HasSubstr("\"compute\""), HasSubstr("\"gemm\""), HasSubstr("K is 0")));
-  stream->synchronize();
-  EXPECT_FALSE(ran);
-}
-
-TEST(Failure, EveryKindOfCallSurfacesIt) {
-  const auto device = make_device(StreamMode::queued);
-  const auto stream = device->create_stream("compute", StreamUse::compute);
-  const auto event = device->create_event("event");
-  const auto done = device->create_event("done");
-  const auto signal = device->create_signal("signal");
-  double seconds = -1;
-  int word = 1;
-  const std::vector<std::function<void()>> calls{
-      [&] { stream->record(*event); },
-      [&] { stream->wait(*event); },
-      [&] { stream->signal(*signal, 1); },
-      [&] { stream->wait(*signal, 1); },
-      [&] { stream->copy(&word, &word, 0); },
-      [&] { stream->fill_zero(&word, sizeof(word)); },
-      [&] { stream->host_task("task", 0.0, [&word] { word = 2; }); },
-      [&] { stream->stamp(&seconds); },
-      [&] { stream->synchronize(); },
-  };
-  for (const auto& call : calls) {
-    std::latch gate(1);
-    CpuStream::of(*stream).enqueue("gate", [&gate] { gate.wait(); });
-    enqueue_failure(*stream);
-    stream->record(*done);
-    gate.count_down();
-    done->synchronize();
-    EXPECT_THAT(device_error(call), HasSubstr("\"gemm\""));
-    EXPECT_EQ(device_error([&] { stream->synchronize(); }), "nothing thrown");
-  }
-  EXPECT_EQ(signal->value(), 0u);
-  EXPECT_EQ(seconds, -1.0);
-  EXPECT_EQ(word, 1);
-  stream->signal(*signal, 1);  // the refused write left no promise behind
-  stream->synchronize();
-  EXPECT_EQ(signal->value(), 1u);
-}
-
-TEST(Failure, TheStreamIsUsableAfterwards) {
-  const auto device = make_device(StreamMode::queued);
-  const auto stream = device->create_stream("compute", StreamUse::compute);
-  for (int round = 0; round < 20; ++round) {
-    int value = 0;
-    enqueue_failure(*stream);
-    EXPECT_THAT(device_error([&] { stream->synchronize(); }),
-                HasSubstr("(0 tasks queued behind it were dropped)"));
-    CpuStream::of(*stream).enqueue("set", [&value] { value = 1; });
-    stream->synchronize();
-    EXPECT_EQ(value, 1);
-  }
+  cpu::CpuStream::of(stream).enqueue(name, [what] { throw std::runtime_error(what); });
 }
 
 TEST(Failure, NobodyHangsOnDroppedWork) {
@@ -129,14 +36,14 @@ TEST(Failure, NobodyHangsOnDroppedWork) {
   const auto never = device->create_signal("never written");
   std::latch gate(1);
   bool ran = false;
-  CpuStream::of(*failing).enqueue("gate", [&gate] { gate.wait(); });
+  cpu::CpuStream::of(*failing).enqueue("gate", [&gate] { gate.wait(); });
   enqueue_failure(*failing);
   failing->wait(*never, 1);  // dropped: nobody will write it
   failing->record(*event);
   failing->signal(*signal, 9);
   other->wait(*event);
   other->wait(*signal, 9);
-  CpuStream::of(*other).enqueue("after", [&ran] { ran = true; });
+  cpu::CpuStream::of(*other).enqueue("after", [&ran] { ran = true; });
   gate.count_down();
   other->synchronize();
   EXPECT_TRUE(ran);
@@ -147,13 +54,13 @@ TEST(Failure, AHostBlockedByAFullQueueSeesIt) {
   const auto device = make_device(StreamMode::queued);
   const auto stream = device->create_stream("compute", StreamUse::compute);
   std::latch gate(1);
-  CpuStream::of(*stream).enqueue("gate", [&gate] { gate.wait(); });
+  cpu::CpuStream::of(*stream).enqueue("gate", [&gate] { gate.wait(); });
   enqueue_failure(*stream);
   std::string found;
   std::thread host([&] {
     found = device_error([&] {
-      for (uint64_t i = 0; i < 3 * CpuStream::queue_capacity; ++i)
-        CpuStream::of(*stream).enqueue("work", [] {});
+      for (uint64_t i = 0; i < 3 * cpu::CpuStream::queue_capacity; ++i)
+        cpu::CpuStream::of(*stream).enqueue("work", [] {});
     });
   });
   gate.count_down();
@@ -170,38 +77,5 @@ TEST(Failure, InlineSurfacesFromTheCallThatRanIt) {
   EXPECT_NO_THROW(stream->synchronize());
 }
 
-TEST(Failure, AnExceptionOfAnyTypeIsCaught) {
-  const auto device = make_device(StreamMode::queued);
-  const auto stream = device->create_stream("compute", StreamUse::compute);
-  stream->host_task("odd", 0.0, [] { throw 3; });
-  EXPECT_THAT(device_error([&] { stream->synchronize(); }),
-              AllOf(HasSubstr("\"odd\""), HasSubstr("no std::exception")));
-}
-
-TEST(Failure, DestructionPrintsWhatNeverSurfaced) {
-  const auto device = make_device(StreamMode::queued, 7);
-  testing::internal::CaptureStderr();
-  {
-    const auto stream = device->create_stream("compute", StreamUse::compute);
-    enqueue_failure(*stream);
-  }
-  EXPECT_THAT(testing::internal::GetCapturedStderr(), AllOf(HasSubstr("rank 7"), HasSubstr("\"compute\""),
-                                                            HasSubstr("\"gemm\""), HasSubstr("K is 0")));
-}
-
-TEST(Failure, TasksDroppedAreDestroyed) {
-  const auto device = make_device(StreamMode::queued);
-  const auto stream = device->create_stream("compute", StreamUse::compute);
-  const auto token = std::make_shared<int>(1);
-  std::latch gate(1);
-  CpuStream::of(*stream).enqueue("gate", [&gate] { gate.wait(); });
-  enqueue_failure(*stream);
-  for (int i = 0; i < 10; ++i) CpuStream::of(*stream).enqueue("hold", [token] {});
-  EXPECT_GT(token.use_count(), 1);
-  gate.count_down();
-  EXPECT_THROW(stream->synchronize(), DeviceError);
-  EXPECT_EQ(token.use_count(), 1);
-}
-
 }  // namespace
-}  // namespace penstock::cpu
+}  // namespace penstock::testing

@@ -32,6 +32,7 @@ void check_embedding(const Case& shape, DType dtype) {
   const int token_table = operation.input("token_table", dtype, {V, C});
   const int position_table = operation.input("position_table", dtype, {std::max<int64_t>(T, 1), C});
   const int y = operation.output("y", dtype, {N, C});
+  operation.exactly(y);  // a look-up, or the rounded sum of two
   const int dy = operation.input("dy", dtype, {N, C});
   const int dtoken_table = operation.accumulated("dtoken_table", DType::fp32, {V, C});
   const int dposition_table =

@@ -9,11 +9,10 @@
 #include <gtest/gtest.h>
 
 #include "kernels/cpu/device.h"
-#include "kernels/cpu/gemm.h"
-#include "kernels/cpu/processor.h"
 #include "kernels/device/error.h"
 #include "kernels/reference/gemm.h"
 #include "tests/kernels/math/operation.h"
+#include "tests/kernels/math/under_test.h"
 
 namespace penstock::testing {
 namespace {
@@ -21,10 +20,10 @@ namespace {
 using math::Gemm;
 using math::LinearShape;
 
-constexpr Implementations<Gemm> gemm{reference::make_gemm, cpu::make_gemm};
+constexpr Implementations<Gemm> gemm{reference::make_gemm, under_test::make_gemm};
 
 std::vector<DType> product_dtypes() {
-  return cpu::processor_has_bf16() ? std::vector{DType::fp32, DType::bf16} : std::vector{DType::fp32};
+  return under_test::multiplies_bf16() ? std::vector{DType::fp32, DType::bf16} : std::vector{DType::fp32};
 }
 
 std::string name_of_case(const char* operation, const LinearShape& shape) {
@@ -34,6 +33,7 @@ std::string name_of_case(const char* operation, const LinearShape& shape) {
 
 void check_forward(const LinearShape& shape) {
   Operation operation(name_of_case("forward", shape), shape.dtype);
+  operation.place_at_multiples_of(under_test::product_shift);
   const int x = operation.input("x", shape.dtype, {shape.tokens, shape.in});
   const int w = operation.input("w", shape.dtype, {shape.out, shape.in});
   const int bias = operation.input("bias", DType::fp32, {shape.out});
@@ -48,6 +48,7 @@ void check_forward(const LinearShape& shape) {
 
 void check_backward_input(const LinearShape& shape) {
   Operation operation(name_of_case("backward_input", shape), shape.dtype);
+  operation.place_at_multiples_of(under_test::product_shift);
   const int dy = operation.input("dy", shape.dtype, {shape.tokens, shape.out});
   const int w = operation.input("w", shape.dtype, {shape.out, shape.in});
   const int dx = operation.output("dx", shape.dtype, {shape.tokens, shape.in});
@@ -60,6 +61,7 @@ void check_backward_input(const LinearShape& shape) {
 
 void check_backward_weight(const LinearShape& shape) {
   Operation operation(name_of_case("backward_weight", shape), shape.dtype);
+  operation.place_at_multiples_of(under_test::product_shift);
   const int dy = operation.input("dy", shape.dtype, {shape.tokens, shape.out});
   const int x = operation.input("x", shape.dtype, {shape.tokens, shape.in});
   const int dw = operation.accumulated("dw", DType::fp32, {shape.out, shape.in});
@@ -126,10 +128,10 @@ TEST(Gemm, RandomShapes) {
 
 TEST(Gemm, RefusesWhatItDoesNotOffer) {
   const auto device = cpu::make_cpu_device({});
-  const auto family = cpu::make_gemm(*device);
+  const auto family = under_test::make_gemm(*device);
   EXPECT_TRUE(family->supports({.tokens = 1, .in = 1, .out = 1}));
   EXPECT_EQ(static_cast<bool>(family->supports({.tokens = 1, .in = 1, .out = 1, .dtype = DType::bf16})),
-            cpu::processor_has_bf16());
+            under_test::multiplies_bf16());
   const LinearShape half{.tokens = 1, .in = 1, .out = 1, .dtype = DType::fp16};
   EXPECT_NE(family->supports(half).reason.find("not fp16"), std::string::npos);
   EXPECT_THROW(family->plan_linear(half), DeviceError);
@@ -139,7 +141,7 @@ TEST(Gemm, RefusesWhatItDoesNotOffer) {
 TEST(Gemm, WrongArgumentsAreNamedAtEnqueue) {
   const auto device = cpu::make_cpu_device({});
   const auto stream = device->create_stream("compute", StreamUse::compute);
-  const auto plan = cpu::make_gemm(*device)->plan_linear({.tokens = 2, .in = 3, .out = 4});
+  const auto plan = under_test::make_gemm(*device)->plan_linear({.tokens = 2, .in = 3, .out = 4});
   std::vector<float> memory(1024);
   const auto tensor = [&](Shape shape, DType dtype = DType::fp32) {
     return Tensor(memory.data(), dtype, shape);

@@ -27,6 +27,7 @@ void check_head(HeadShape shape) {
     const std::string name = fmt::format("head {} {} tokens {} channels {} of {} rows", name_of(dtype),
                                          shape.tokens, shape.hidden, shape.vocab, shape.rows);
     Operation operation(name, dtype);
+    operation.place_at_multiples_of(under_test::product_shift);
     const int x = operation.input("x", dtype, {shape.tokens, shape.hidden});
     const int w = operation.input("w", dtype, {shape.rows, shape.hidden});
     const int targets = operation.indices("targets", DType::i32, {shape.tokens}, -1, shape.vocab - 1);
@@ -78,6 +79,7 @@ TEST(Head, RandomShapes) {
 TEST(Head, LargeLogitsNeitherOverflowNorLosePrecision) {
   const HeadShape shape{.tokens = 3, .hidden = 1, .rows = 4, .vocab = 4};
   Operation operation("head with large logits", DType::fp32);
+  operation.place_at_multiples_of(under_test::product_shift);
   const int x = operation.given("x", DType::fp32, {3, 1}, {1, 100, -1});
   const int w = operation.given("w", DType::fp32, {4, 1}, {300, 299, -300, 300.5});
   const int targets = operation.given("targets", DType::i32, {3}, {1, 3, 2});
@@ -99,6 +101,7 @@ TEST(Head, FewerLogitsThanPlanned) {
   const HeadShape shape{.tokens = 100, .hidden = 7, .rows = 40, .vocab = 37};
   for (const int64_t tokens : {1, 8, 9, 75}) {
     Operation operation(fmt::format("logits of {} tokens", tokens), DType::fp32);
+    operation.place_at_multiples_of(under_test::product_shift);
     const int x = operation.input("x", DType::fp32, {tokens, shape.hidden});
     const int w = operation.input("w", DType::fp32, {shape.rows, shape.hidden});
     const int logits = operation.output("logits", DType::fp32, {tokens, shape.vocab});

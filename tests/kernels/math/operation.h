@@ -60,6 +60,8 @@ class Operation {
   /// `dtype`: the type the operation works in, which sets the tolerance.
   Operation(std::string name, DType dtype);
 
+  /// Arguments lie only at multiples of this many elements behind an aligned address.
+  void place_at_multiples_of(size_t elements) { shift_step_ = elements; }
   /// Seeded by the operation's name and test_seed(): a case has the same numbers in whatever order tests run.
   std::mt19937_64& random() { return random_; }
   /// Normally distributed values, rounded to dtype. Each returns the argument's number.
@@ -74,6 +76,9 @@ class Operation {
   int output(std::string name, DType dtype, Shape shape);
   /// Normally distributed values that the operation updates in place; compared.
   int accumulated(std::string name, DType dtype, Shape shape, double scale = 1.0);
+
+  /// The argument must have the reference's values exactly, not within the tolerance.
+  void exactly(int argument) { arguments_[static_cast<size_t>(argument)].exact = true; }
 
   /// call: void(Family&, Call&), enqueues the operation once.
   template <class Family, class Body>
@@ -97,6 +102,7 @@ class Operation {
     Shape shape;
     Role role;
     std::vector<double> values;
+    bool exact = false;
   };
   using Run = std::function<void(Device&, Call&)>;
 
@@ -116,6 +122,7 @@ class Operation {
   std::string name_;
   DType dtype_;
   std::mt19937_64 random_;
+  size_t shift_step_ = 1;
   std::vector<Argument> arguments_;
 };
 

@@ -13,15 +13,17 @@
 #ifdef PENSTOCK_SIMT
 #include "kernels/cuda/attention.h"
 #include "kernels/cuda/embedding.h"
-#include "kernels/cuda/head.h"
 #include "kernels/cuda/norm.h"
 #include "kernels/cuda/optimizer.h"
 #include "kernels/cuda/pointwise.h"
 #include "kernels/cuda/reduce.h"
+#include "kernels/math/gemm.h"
+#include "kernels/math/head.h"
 #include "tests/simt/machine.h"
 #else
 #include "kernels/cpu/attention.h"
 #include "kernels/cpu/embedding.h"
+#include "kernels/cpu/gemm.h"
 #include "kernels/cpu/head.h"
 #include "kernels/cpu/norm.h"
 #include "kernels/cpu/optimizer.h"
@@ -31,16 +33,18 @@
 #endif
 
 /// A variant is a way of running that must not change a bit; `shifts` are the places of arguments in memory,
-/// in elements behind an aligned address.
+/// in elements behind an aligned address. Operations with matrix products take multiples of `product_shift`.
 namespace penstock::testing::under_test {
 
 #ifdef PENSTOCK_SIMT
 using namespace penstock::cuda;
 
 inline constexpr int64_t most_head_block = 64;  ///< tokens
-/// The head with products as plain loops: those of cuBLASLt do not run here. Blocks as small as it makes
-/// them.
+/// Over products of the fake cuBLASLt; the head's blocks as small as it makes them.
+std::unique_ptr<math::Gemm> make_gemm(Device& device);
 std::unique_ptr<math::Head> make_head(Device& device);
+/// Matrices must be aligned.
+inline constexpr size_t product_shift = alignment_bytes;
 inline bool multiplies_bf16() {
   return true;
 }
@@ -74,6 +78,7 @@ inline std::string name_of_variant(int variant) {
 using namespace penstock::cpu;
 
 inline constexpr int64_t most_head_block = 1024;  ///< tokens
+inline constexpr size_t product_shift = 1;
 inline bool multiplies_bf16() {
   return processor_has_bf16();
 }

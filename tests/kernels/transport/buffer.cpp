@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "kernels/device/bfloat16.h"
+#include "tests/kernels/transport/rank_device.h"
 
 namespace penstock::transport {
 namespace {
@@ -17,10 +18,12 @@ constexpr std::byte poison{0xa5};
 Buffer::Buffer(DType dtype, int64_t elements)
     : dtype_(dtype),
       elements_(elements),
-      memory_(static_cast<size_t>(elements) * size_of(dtype) + guard_bytes, poison) {}
+      memory_(make_memory(static_cast<size_t>(elements) * size_of(dtype) + guard_bytes)) {
+  std::fill_n(memory_.get(), static_cast<size_t>(elements) * size_of(dtype) + guard_bytes, poison);
+}
 
 void Buffer::set(int64_t element, int value) {
-  void* const data = memory_.data() + static_cast<size_t>(element) * size_of(dtype_);
+  void* const data = memory_.get() + static_cast<size_t>(element) * size_of(dtype_);
   switch (dtype_) {
     case DType::fp32:
       *static_cast<float*>(data) = static_cast<float>(value);
@@ -47,7 +50,7 @@ void Buffer::set(int64_t element, int value) {
 }
 
 int Buffer::get(int64_t element) const {
-  const void* const data = memory_.data() + static_cast<size_t>(element) * size_of(dtype_);
+  const void* const data = memory_.get() + static_cast<size_t>(element) * size_of(dtype_);
   switch (dtype_) {
     case DType::fp32:
       return static_cast<int>(*static_cast<const float*>(data));
@@ -77,8 +80,8 @@ int Buffer::pattern(int seed, int64_t element) {
 }
 
 bool Buffer::guard_intact() const {
-  return std::all_of(memory_.end() - guard_bytes, memory_.end(),
-                     [](std::byte byte) { return byte == poison; });
+  const std::byte* const end = memory_.get() + static_cast<size_t>(elements_) * size_of(dtype_);
+  return std::all_of(end, end + guard_bytes, [](std::byte byte) { return byte == poison; });
 }
 
 void Expectation::element(int64_t index, int expected) {

@@ -2,8 +2,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
-#include <vector>
 
 #include "kernels/device/tensor.h"
 
@@ -15,7 +15,7 @@ class Buffer {
  public:
   Buffer(DType dtype, int64_t elements);
 
-  Tensor tensor() const { return Tensor(const_cast<std::byte*>(memory_.data()), dtype_, Shape{elements_}); }
+  Tensor tensor() const { return Tensor(memory_.get(), dtype_, Shape{elements_}); }
   /// Elements [begin, begin + count).
   Tensor part(int64_t begin, int64_t count) const { return tensor().rows(begin, count); }
   int64_t elements() const { return elements_; }
@@ -33,7 +33,7 @@ class Buffer {
 
   DType dtype_;
   int64_t elements_;
-  std::vector<std::byte> memory_;
+  std::unique_ptr<std::byte[], void (*)(std::byte*)> memory_;
 };
 
 /// Empty if every element is pattern(seed, i) and nothing was written behind the last; else the first

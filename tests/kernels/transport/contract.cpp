@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "tests/kernels/transport/rank_device.h"
+
 namespace penstock::transport {
 namespace {
 
@@ -19,8 +21,10 @@ DeviceOptions options_of(int rank, StreamMode mode, std::shared_ptr<Clock> clock
 
 Rank::Rank(World& world, StreamMode mode, std::shared_ptr<Clock> clock, std::chrono::milliseconds lateness)
     : world_(world),
-      device_(cpu::make_cpu_device(options_of(world.rank(), mode, std::move(clock)))),
-      lateness_(lateness) {}
+      device_(make_rank_device(options_of(world.rank(), mode, std::move(clock)))),
+      lateness_(lateness) {
+  attach(world, *device_);
+}
 
 Stream& Rank::stream(const std::string& name) {
   const auto known = std::find_if(streams_.begin(), streams_.end(),

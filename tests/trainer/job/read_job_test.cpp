@@ -291,11 +291,10 @@ TEST_P(NotInThisVersion, IsRefused) {
 
 INSTANTIATE_TEST_SUITE_P(ReadJob, NotInThisVersion,
                          testing::Values("parallel.schedule=2bw", "parallel.schedule=dualpipe",
-                                         "parallel.sharded_optimizer=true", "parallel.device=cuda",
-                                         "precision.compute=fp8", "comm.transport=nccl",
-                                         "numerics.on_nonfinite=rollback", "bubble_budget.bubble_ratio=0.1",
-                                         "watchdog.start_s=1", "trace.on_alarm=false", "cuda.graphs=true",
-                                         "log.prometheus=true"));
+                                         "parallel.sharded_optimizer=true", "precision.compute=fp8",
+                                         "comm.transport=nccl", "numerics.on_nonfinite=rollback",
+                                         "bubble_budget.bubble_ratio=0.1", "watchdog.start_s=1",
+                                         "trace.on_alarm=false", "cuda.graphs=true", "log.prometheus=true"));
 
 TEST(ReadJob, DefaultsOfWhatIsNotInThisVersionAreAccepted) {
   EXPECT_EQ(refusal(example_job(), {"parallel.pipeline=1", "parallel.data=auto", "parallel.schedule=1f1b",

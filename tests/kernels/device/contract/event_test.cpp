@@ -1,17 +1,16 @@
 #include "kernels/device/event.h"
 
-#include <latch>
 #include <vector>
 
 #include <gmock/gmock.h>
 
-#include "tests/kernels/device/device_fixture.h"
+#include "tests/kernels/device/contract/device_under_test.h"
 
-namespace penstock::cpu {
+namespace penstock::testing {
 namespace {
 
-using testing::AllOf;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 
 class EventModes : public EveryMode {};
 PENSTOCK_EVERY_MODE(EventModes);
@@ -23,10 +22,10 @@ TEST_P(EventModes, AWaitOrdersTwoStreams) {
   std::vector<int> produced(200);
   std::vector<int> consumed(200);
   for (size_t i = 0; i < produced.size(); ++i) {
-    CpuStream::of(*producer).enqueue("produce", [&, i] { produced[i] = static_cast<int>(i) + 1; });
+    enqueue(*producer, "produce", [&, i] { produced[i] = static_cast<int>(i) + 1; });
     producer->record(*ready);
     consumer->wait(*ready);
-    CpuStream::of(*consumer).enqueue("consume", [&, i] { consumed[i] = produced[i]; });
+    enqueue(*consumer, "consume", [&, i] { consumed[i] = produced[i]; });
   }
   consumer->synchronize();
   for (size_t i = 0; i < consumed.size(); ++i) ASSERT_EQ(consumed[i], static_cast<int>(i) + 1);
@@ -39,7 +38,7 @@ TEST_P(EventModes, NeverRecordedCountsAsComplete) {
   EXPECT_TRUE(event->query());
   event->synchronize();
   stream->wait(*event);
-  CpuStream::of(*stream).enqueue("after", [&ran] { ran = true; });
+  enqueue(*stream, "after", [&ran] { ran = true; });
   stream->synchronize();
   EXPECT_TRUE(ran);
   EXPECT_THROW(static_cast<void>(event->seconds()), UsageError);
@@ -50,7 +49,7 @@ TEST_P(EventModes, StrictEventsRefuseAWaitBeforeTheRecord) {
   options.rank = 2;
   options.mode = GetParam();
   options.strict_events = true;
-  const auto device = make_cpu_device(options);
+  const auto device = make_device(options);
   const auto stream = device->create_stream("compute", StreamUse::compute);
   const auto event = device->create_event("activations arrived");
   try {
@@ -71,7 +70,7 @@ TEST_P(EventModes, SynchronizeSeesTheCapturedWork) {
   const auto event = device_->create_event("done");
   for (int round = 1; round <= 50; ++round) {
     int value = 0;
-    CpuStream::of(*stream).enqueue("set", [&value, round] { value = round; });
+    enqueue(*stream, "set", [&value, round] { value = round; });
     stream->record(*event);
     event->synchronize();
     EXPECT_TRUE(event->query());
@@ -87,25 +86,24 @@ TEST_P(EventModes, DestroyedWithWorkPending) {
   int sum = 0;
   for (size_t i = 0; i < produced.size(); ++i) {
     const auto event = device_->create_event("short-lived");
-    CpuStream::of(*producer).enqueue("produce", [&produced, i] { produced[i] = 1; });
+    enqueue(*producer, "produce", [&produced, i] { produced[i] = 1; });
     producer->record(*event);
     consumer->wait(*event);
-    CpuStream::of(*consumer).enqueue("consume", [&produced, &sum, i] { sum += produced[i]; });
+    enqueue(*consumer, "consume", [&produced, &sum, i] { sum += produced[i]; });
   }
   consumer->synchronize();
   EXPECT_EQ(sum, 300);
 }
 
 /// Streams of which the first is held at a gate until open().
-class GatedEvents : public testing::Test {
+class GatedEvents : public ::testing::Test {
  protected:
-  void SetUp() override {
-    CpuStream::of(*first_).enqueue("gate", [this] { gate_.wait(); });
-  }
-  void open() { gate_.count_down(); }
+  void SetUp() override { first_->wait(*gate_, 1); }
+  void open() { opener_->signal(*gate_, 1); }
 
   std::unique_ptr<Device> device_ = make_device(StreamMode::queued);
-  std::latch gate_{1};
+  std::unique_ptr<Signal> gate_ = device_->create_signal("gate");
+  std::unique_ptr<Stream> opener_ = device_->create_stream("opener", StreamUse::transfer);
   std::unique_ptr<Stream> first_ = device_->create_stream("first", StreamUse::compute);
   std::unique_ptr<Stream> second_ = device_->create_stream("second", StreamUse::compute);
   std::unique_ptr<Stream> third_ = device_->create_stream("third", StreamUse::compute);
@@ -123,11 +121,11 @@ TEST_F(GatedEvents, IncompleteUntilTheCapturedWorkIsDone) {
 
 TEST_F(GatedEvents, AnEarlierWaitKeepsWhatItCaptured) {
   int value = 0;
-  CpuStream::of(*first_).enqueue("set", [&value] { value = 1; });
+  enqueue(*first_, "set", [&value] { value = 1; });
   first_->record(*event_);
   second_->wait(*event_);  // captures the first stream's record, which the gate holds
   int seen = 0;
-  CpuStream::of(*second_).enqueue("read", [&] { seen = value; });
+  enqueue(*second_, "read", [&] { seen = value; });
   const auto after = device_->create_event("after");
   second_->record(*after);
 
@@ -144,7 +142,7 @@ TEST_F(GatedEvents, ALaterWaitTakesTheLatestRecord) {
   third_->record(*event_);
   second_->wait(*event_);
   bool ran = false;
-  CpuStream::of(*second_).enqueue("after", [&ran] { ran = true; });
+  enqueue(*second_, "after", [&ran] { ran = true; });
   second_->synchronize();  // hangs here if the wait took the first stream's record
   EXPECT_TRUE(ran);
   open();
@@ -158,18 +156,5 @@ TEST_F(GatedEvents, AWaitBeforeTheRecordWaitsForNothing) {
   open();
 }
 
-TEST_F(GatedEvents, SecondsBelongToTheLatestRecord) {
-  const auto replay = make_device(StreamMode::queued, 0, make_virtual_clock());
-  const auto stream = replay->create_stream("replay", StreamUse::compute);
-  const auto event = replay->create_event("event");
-  stream->host_task("three", 3.0, [] {});
-  stream->record(*event);
-  stream->host_task("four", 4.0, [] {});
-  stream->record(*event);
-  event->synchronize();
-  EXPECT_EQ(event->seconds(), 7.0);
-  open();
-}
-
 }  // namespace
-}  // namespace penstock::cpu
+}  // namespace penstock::testing
