@@ -34,7 +34,7 @@ class Validator {
   Validator(const Profile& profile, const std::string& place) : profile_(profile), place_(place) {}
 
   void run() {
-    layers_ = profile_.model_integer("layers");
+    layers_ = profile_.model_integer("layers", place_);
     require(layers_ >= 1 && layers_ <= 65536, "/model/layers", layers_, "1 to 65536");
     whole(profile_.model_integer("sequence_length", place_), 1, longest_sequence, "/model/sequence_length");
     whole(profile_.threads, 1, most_threads, "/threads");

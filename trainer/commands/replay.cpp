@@ -17,6 +17,7 @@
 #include "trainer/commands/given_command.h"
 #include "trainer/commands/number_check.h"
 #include "trainer/commands/print_error.h"
+#include "trainer/commands/replay_budget.h"
 #include "trainer/commands/run_command.h"
 #include "trainer/job/exit_code.h"
 #include "trainer/replay/step_summary.h"
@@ -29,20 +30,6 @@ using schedule::Program;
 using schedule::ScheduleError;
 
 constexpr double millisecond = 1e-3;
-
-runtime::ReplayTimes times_of(const ReplayArguments& arguments, const Program& program,
-                              const schedule::Costs& costs) {
-  std::vector<runtime::Disturbance> disturbances;
-  for (const std::string& text : arguments.disturbances)
-    disturbances.push_back(runtime::read_disturbance(text));
-  runtime::require_within(disturbances, arguments.first_step, arguments.steps);
-  constexpr double percent = 0.01;
-  return {program,
-          costs,
-          std::move(disturbances),
-          {arguments.action_sigma * percent, arguments.rank_sigma * percent, arguments.correlation,
-           arguments.seed}};
-}
 
 /// Prints the steps that were asked for, and writes their stamps.
 class Report {
@@ -124,6 +111,20 @@ std::unique_ptr<transport::World> launched_world(int ranks, const std::string& c
 
 }  // namespace
 
+runtime::ReplayTimes replay_times(const ReplayArguments& arguments, const Program& program,
+                                  const schedule::Costs& costs) {
+  std::vector<runtime::Disturbance> disturbances;
+  for (const std::string& text : arguments.disturbances)
+    disturbances.push_back(runtime::read_disturbance(text));
+  runtime::require_within(disturbances, arguments.first_step, arguments.steps);
+  constexpr double percent = 0.01;
+  return {program,
+          costs,
+          std::move(disturbances),
+          {arguments.action_sigma * percent, arguments.rank_sigma * percent, arguments.correlation,
+           arguments.seed}};
+}
+
 void add_replay_options(CLI::App& command, ReplayArguments& arguments) {
   arguments.source.job.add_to(command, false);
   command.add_option("--profile", arguments.source.profile,
@@ -181,6 +182,11 @@ void add_replay_options(CLI::App& command, ReplayArguments& arguments) {
   command
       .add_option("--message-bytes", arguments.message_bytes, "bytes that a message really moves (default 1)")
       ->check(whole_number(1, int64_t{1} << 32U));
+  command
+      .add_option(
+          "--budget", arguments.budget,
+          "watch a job's replay by the [bubble_budget] of this file, and act on it at step boundaries")
+      ->type_name("FILE");
   command.add_option("--stamps", arguments.stamps_path,
                      "write when every instruction ran to this file (CSV), of the steps that are printed");
   command.parse_complete_callback([&command, &arguments] {
@@ -195,8 +201,9 @@ int run_replay_command(const ReplayArguments& arguments, std::ostream& out) {
   if (!arguments.stamps_path.empty() && launched_rank() == 0) stamps.emplace(arguments.stamps_path);
   const bool job = !arguments.source.job.file.empty();
   const ReplaySource source = job ? job_source(arguments.source) : schedule_source(arguments.source);
+  if (!arguments.budget.empty()) return run_budget_replay(arguments, source, out);
   const Program& program = source.program;
-  const runtime::ReplayTimes times = times_of(arguments, program, source.costs);
+  const runtime::ReplayTimes times = replay_times(arguments, program, source.costs);
   replay::ReplayOptions options;
   options.first_step = arguments.first_step;
   options.steps = arguments.steps;

@@ -25,6 +25,7 @@ struct ReplayArguments {
   int64_t message_bytes = 1;
   std::string stamps_path;
   std::string command;  ///< as it was given, for messages
+  std::string budget;   ///< a file with [bubble_budget]; empty: nobody watches
 };
 
 void add_replay_options(CLI::App& command, ReplayArguments& arguments);

@@ -88,6 +88,12 @@ ReplaySource job_source(const ReplaySourceArguments& arguments) {
   ReplaySource made;
   made.costs = layout_costs(sums, machine, plan.training.schedule, layout_of(plan, request.recompute));
   made.title = fmt::format("{}: {}; {}", arguments.job.file, title(plan.training.schedule), costs.note);
+  budget::ControllerOptions& arranged = made.arranged.emplace();
+  arranged.machine = machine;
+  if (const std::optional<int64_t> limit = stated_memory_limit(job)) arranged.machine.memory_limit = {*limit};
+  arranged.workloads = {{costs.model, plan.training.schedule.micro_batches}};
+  arranged.first = {job.parallel.schedule, plan.training.schedule.chunks,
+                    static_cast<int>(job.parallel.warmup_slack), 0, layout_of(plan, request.recompute)};
   made.program = std::move(plan.training);
   return made;
 }

@@ -1,10 +1,12 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "parallel/schedule/costs.h"
 #include "parallel/schedule/program.h"
+#include "trainer/budget/controller.h"
 #include "trainer/commands/job_arguments.h"
 
 namespace penstock::commands {
@@ -31,6 +33,8 @@ struct ReplaySource {
   schedule::Program program;
   schedule::Costs costs;  ///< seconds
   std::string title;      ///< for people
+  /// Of a job: from what the costs are made, so that it can be arranged otherwise.
+  std::optional<budget::ControllerOptions> arranged;
 };
 
 /// The job's program at the costs of its units. JobError, planner::ProfileError and what planning throws.

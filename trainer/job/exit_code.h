@@ -12,6 +12,7 @@ enum class ExitCode : int {
   no_checkpoint = 4,   ///< no usable checkpoint where one is needed
   numerics = 5,        ///< NaN, Inf or a spike, and the policy says stop
   storage = 6,         ///< a file cannot be written: no space, no such folder, no right to
+  over_budget = 7,     ///< `gate`: the run breaks its bubble budget
   watchdog = 70,       ///< no progress within the configured time
   stopped = 75,        ///< stopped early on request, checkpoint saved: run again
   interrupted = 130,   ///< second interrupt: left at once

@@ -11,6 +11,7 @@
 #include "trainer/commands/data_inspect.h"
 #include "trainer/commands/data_prepare.h"
 #include "trainer/commands/eval.h"
+#include "trainer/commands/gate.h"
 #include "trainer/commands/generate.h"
 #include "trainer/commands/job.h"
 #include "trainer/commands/plan.h"
@@ -41,6 +42,7 @@ int main(int argc, char** argv) {
   add_plan(app, exit_code);
   add_profile(app, exit_code);
   add_replay(app, exit_code);
+  add_gate(app, exit_code);
   CLI::App* data = app.add_subcommand("data", "Prepare and inspect token files");
   data->require_subcommand(1);
   data->footer("`penstock data COMMAND --help` tells more.");
