@@ -79,7 +79,8 @@ TEST_P(VirtualTime, LinksAreDirectedAndTheirOwn) {
 TEST_P(VirtualTime, MessagesOfAGroupShareALinkOneByOneAndOtherLinksAtOnce) {
   run(with_links(3), 3, [](Rank& rank, World& world) {
     const auto all = world.create("all");
-    std::vector<Buffer> data(4, Buffer(DType::u8, 48));  // 0.75 s each, and 0.25 of latency
+    std::vector<Buffer> data;
+    for (int i = 0; i < 4; ++i) data.emplace_back(DType::u8, 48);  // 0.75 s each, and 0.25 of latency
     Stream& stream = rank.stream("transfer");
     double end = 0;
     if (rank.index() == 0) {
@@ -146,7 +147,8 @@ TEST_P(VirtualTime, APipelineTakesFillPlusWork) {
     Stream& compute = rank.stream("compute");
     Stream& send = rank.stream("send");
     Stream& receive = rank.stream("receive");
-    std::vector<Buffer> data(2, Buffer(DType::u8, 16));  // c = 0.5 s
+    std::vector<Buffer> data;
+    for (int i = 0; i < 2; ++i) data.emplace_back(DType::u8, 16);  // c = 0.5 s
     const auto computed = rank.device().create_event("computed");
     const auto received = rank.device().create_event("received");
     for (int i = 0; i < micro_batches; ++i) {

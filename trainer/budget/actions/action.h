@@ -51,7 +51,7 @@ planner::PlanRequest as_it_is(const Situation& situation);
 struct Proposals {
   std::vector<planner::Candidate> candidates;  ///< that fit in memory, are shorter, and are not the running
                                                ///< one; best first
-  std::string refusal;  ///< why the planner could not, if so
+  std::string refusal;                         ///< why the planner could not, if so
 };
 inline constexpr size_t most_proposals = 3;
 Proposals propose(const Action& action, const Situation& situation);
