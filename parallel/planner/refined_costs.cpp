@@ -10,7 +10,7 @@
 namespace penstock::planner {
 
 RefinedCosts::RefinedCosts(ModelCosts costs, double weight)
-    : costs_(std::move(costs)), weight_(weight), measured_(costs_.units.size(), false) {
+    : costs_(std::move(costs)), weight_(weight), measured_(costs_.units.size(), 0) {
   if (!(weight > 0 && weight <= 1))
     throw std::invalid_argument(fmt::format("a weight of {}: it must be above 0, and 1 at most", weight));
 }
@@ -32,7 +32,7 @@ void RefinedCosts::check(const MeasuredRun& run) const {
 }
 
 double RefinedCosts::factor_of(const MeasuredRun& run, double measured,
-                               const std::vector<double ModeCosts::*>& actions, bool first) const {
+                               const std::vector<double ModeCosts::*>& actions, int64_t before) const {
   double expected = 0;
   for (const MeasuredRun::Member& member : run.members) {
     const ModeCosts& costs = costs_.units[static_cast<size_t>(member.unit)].in(member.mode);
@@ -41,7 +41,9 @@ double RefinedCosts::factor_of(const MeasuredRun& run, double measured,
   const double seconds = measured / static_cast<double>(run.micro_batches);
   if (!(expected > 0) || seconds == 0 || !std::isfinite(seconds / expected)) return 1;
   const double ratio = seconds / expected;
-  return first ? ratio : 1 + weight_ * (std::clamp(ratio, 0.5, 2.0) - 1);
+  if (before == 0) return ratio;
+  const double share = std::max(weight_, 1 / static_cast<double>(before + 1));
+  return 1 + share * (std::clamp(ratio, 0.5, 2.0) - 1);
 }
 
 void RefinedCosts::scale(const MeasuredRun& run, double factor, double ModeCosts::*action,
@@ -56,18 +58,18 @@ void RefinedCosts::scale(const MeasuredRun& run, double factor, double ModeCosts
 
 void RefinedCosts::fold_run(const MeasuredRun& run) {
   // A run that a unit new to it has joined is an old one: the others' factors stay.
-  const bool first = std::none_of(run.members.begin(), run.members.end(), [&](const auto& member) {
-    return measured_[static_cast<size_t>(member.unit)];
-  });
-  const double forward = factor_of(run, run.forward, {&ModeCosts::forward}, first);
-  const double weight = factor_of(run, run.backward_weight, {&ModeCosts::backward_weight}, first);
+  int64_t before = 0;
+  for (const MeasuredRun::Member& member : run.members)
+    before = std::max(before, measured_[static_cast<size_t>(member.unit)]);
+  const double forward = factor_of(run, run.forward, {&ModeCosts::forward}, before);
+  const double weight = factor_of(run, run.backward_weight, {&ModeCosts::backward_weight}, before);
   double input = 1;
   double recompute = 1;
   if (run.recompute) {
-    input = factor_of(run, run.backward_input, {&ModeCosts::backward_input}, first);
-    recompute = factor_of(run, *run.recompute, {&ModeCosts::recompute}, first);
+    input = factor_of(run, run.backward_input, {&ModeCosts::backward_input}, before);
+    recompute = factor_of(run, *run.recompute, {&ModeCosts::recompute}, before);
   } else {
-    input = factor_of(run, run.backward_input, {&ModeCosts::backward_input, &ModeCosts::recompute}, first);
+    input = factor_of(run, run.backward_input, {&ModeCosts::backward_input, &ModeCosts::recompute}, before);
     recompute = input;
   }
   scale(run, recompute / forward, &ModeCosts::recompute, true);
@@ -75,7 +77,8 @@ void RefinedCosts::fold_run(const MeasuredRun& run) {
   scale(run, forward, &ModeCosts::forward, false);
   scale(run, input, &ModeCosts::backward_input, false);
   scale(run, weight, &ModeCosts::backward_weight, false);
-  for (const MeasuredRun::Member& member : run.members) measured_[static_cast<size_t>(member.unit)] = true;
+  for (const MeasuredRun::Member& member : run.members)
+    measured_[static_cast<size_t>(member.unit)] = before + 1;
 }
 
 void RefinedCosts::fold(const std::vector<MeasuredRun>& step) {

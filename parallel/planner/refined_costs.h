@@ -26,9 +26,10 @@ struct MeasuredRun {
 
 /// Costs that follow what steps measure. Each run of units is compared with the sum of its costs, action by
 /// action, and every one of its units is scaled towards the ratio: all of it while none of them was measured
-/// before, then by `weight` of what is missing (an exponential average over 1/weight steps), the ratio taken
-/// as at most 2 and at least 1/2, so that a single hiccup moves little. How a run's time is shared among its
-/// units stays as the costs had it; a unit that moves to another stage takes its factor along.
+/// before, then by a half, a third, … of what is missing (the mean of the steps so far), and from the
+/// 1/weight-th step on by `weight` (an exponential average over about as many), the ratio taken as at most 2
+/// and at least 1/2, so that a single hiccup moves little. How a run's time is shared among its units stays
+/// as the costs had it; a unit that moves to another stage takes its factor along.
 ///
 /// F, I and W are scaled in all recompute modes alike; R of the mode that ran by what was measured, and of
 /// the others by F's factor, since they do parts of F. What costs nothing is not scaled. Pure.
@@ -46,7 +47,8 @@ class RefinedCosts {
   int64_t steps() const { return steps_; }
 
  private:
-  /// Towards `measured`, of what the members' costs add up to in `actions` (members of ModeCosts).
+  /// Towards `measured`, of what the members' costs add up to in `actions` (members of ModeCosts), after
+  /// `before` steps.
   double factor_of(const MeasuredRun& run, double measured, const std::vector<double ModeCosts::*>& actions,
                    bool first) const;
   void scale(const MeasuredRun& run, double factor, double ModeCosts::*action, bool only_own_mode);
@@ -56,7 +58,7 @@ class RefinedCosts {
   ModelCosts costs_;
   double weight_;
   int64_t steps_ = 0;
-  std::vector<bool> measured_;  ///< by unit: it was before
+  std::vector<int64_t> measured_;  ///< by unit: in how many steps it was
 };
 
 }  // namespace penstock::planner

@@ -65,11 +65,20 @@ TEST(RefinedCosts, AveragesOverSteps) {
     return refined.costs().units[0].in(Recompute::none).forward;
   };
   EXPECT_DOUBLE_EQ(measured(1), 1);
-  EXPECT_DOUBLE_EQ(measured(1.2), 1.05);
-  EXPECT_DOUBLE_EQ(measured(1000), 1.05 * 1.25);  // a hiccup counts as twice as long
+  EXPECT_DOUBLE_EQ(measured(1.2), 1.1);             // the mean of two
+  EXPECT_DOUBLE_EQ(measured(1000), 1.1 * 4 / 3.0);  // a hiccup counts as twice as long
+  EXPECT_DOUBLE_EQ(measured(1000), 1.1 * 4 / 3.0 * 1.25);
+  EXPECT_DOUBLE_EQ(measured(1000), 1.1 * 4 / 3.0 * 1.25 * 1.25);
   double last = 0;
   for (int step = 0; step < 60; ++step) last = measured(1.2);
   EXPECT_NEAR(last, 1.2, 1e-6);
+}
+
+TEST(RefinedCosts, AHiccupInTheFirstStepIsOneOfTheSteps) {
+  RefinedCosts refined(costs_of(1), 0.1);
+  for (const double forward : {2.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0})
+    refined.fold({run_of({{0, Recompute::none}}, forward, 1.5, 0.9)});
+  EXPECT_NEAR(refined.costs().units[0].in(Recompute::none).forward, 9.0 / 8, 1e-12);
 }
 
 // Noise averages out, and stages keep their own factors.
