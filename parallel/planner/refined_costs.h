@@ -50,7 +50,7 @@ class RefinedCosts {
   /// Towards `measured`, of what the members' costs add up to in `actions` (members of ModeCosts), after
   /// `before` steps.
   double factor_of(const MeasuredRun& run, double measured, const std::vector<double ModeCosts::*>& actions,
-                   bool first) const;
+                   int64_t before) const;
   void scale(const MeasuredRun& run, double factor, double ModeCosts::*action, bool only_own_mode);
   void check(const MeasuredRun& run) const;
   void fold_run(const MeasuredRun& run);
