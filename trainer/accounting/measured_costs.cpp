@@ -43,7 +43,9 @@ MeasuredCosts::MeasuredCosts(const schedule::Program& program, size_t steps)
 
 void MeasuredCosts::add(std::span<const RankTimes> ranks) {
   ++added_;
+  tied_ready_ = tied_end_ = 0;
   for (size_t rank = 0; rank < ranks.size(); ++rank) add_rank(ranks[rank], rank);
+  if (tied_end_ > 0) tied_.push_back(std::max(0.0, tied_end_ - tied_ready_));
   for (const Message& message : messages_) {
     const InstructionTimes& sent = ranks[message.source].instructions[message.send];
     const InstructionTimes& received = ranks[message.destination].instructions[message.receive];
@@ -76,7 +78,9 @@ void MeasuredCosts::add_rank(const RankTimes& times, size_t rank) {
                                            std::max(0.0, at.end - std::max(at.start, gradient_end_[stage])));
         break;
       case InstructionKind::sum_tied:
-        tied_.push_back(std::max(0.0, at.end - std::max(at.start, last_end)));
+        // Both owners begin once the later one is there.
+        tied_ready_ = std::max({tied_ready_, at.start, last_end});
+        tied_end_ = std::max(tied_end_, at.end);
         break;
       case InstructionKind::optimizer_step:
         // Without the wait for the other ranks.

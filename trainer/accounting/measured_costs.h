@@ -42,6 +42,7 @@ class MeasuredCosts {
   std::vector<std::vector<double>> links_;  ///< (P · P)
   std::vector<double> gradient_end_;        ///< by stage: the end of its latest I or W
   std::vector<double> optimizer_, tied_;
+  double tied_ready_ = 0, tied_end_ = 0;  ///< of the step
   size_t added_ = 0;
 };
 
