@@ -13,6 +13,7 @@
 #include "kernels/cpu/device.h"
 #include "kernels/cpu/make_math.h"
 #include "kernels/device/error.h"
+#include "kernels/transport/launch.h"
 
 namespace penstock {
 
@@ -58,25 +59,34 @@ void find_local_rank(CudaRequest& request, transport::World& world) {
   }
 }
 
+/// What keeps a GPU from being used at the start is the launch's or the machine's fault, not this program's.
+CudaBackend make_cuda(const CudaRequest& request) {
+  try {
+    return make_cuda_backend(request);
+  } catch (const DeviceError& error) {
+    throw transport::LaunchError(error.what());
+  }
+}
+
 }  // namespace
 
 Backend make_backend(const Job& job, int rank) {
   if (job.parallel.device != DeviceChoice::cuda) return cpu_backend(job, rank);
-  CudaBackend made = make_cuda_backend(cuda_request(job, rank));
+  CudaBackend made = make_cuda(cuda_request(job, rank));
   return {std::move(made.device), std::move(made.math), {}};
 }
 
 Backend make_backend(const Job& job, transport::World& world) {
   if (job.parallel.device != DeviceChoice::cuda) return cpu_backend(job, world.rank());
   if (world.size() > 1 && world.transport() != "inproc") {
-    throw DeviceError(fmt::format(
+    throw transport::LaunchError(fmt::format(
         "transport {}: ranks on GPUs share one process in this version; start it without mpirun or srun, as "
         "`penstock train JOB` (comm.transport = \"inproc\")",
         world.transport()));
   }
   CudaRequest request = cuda_request(job, world.rank());
   find_local_rank(request, world);
-  CudaBackend made = make_cuda_backend(request);
+  CudaBackend made = make_cuda(request);
   world.attach(made.access);
   const std::vector<std::string> places = world.gather(made.place);
   std::string placement;

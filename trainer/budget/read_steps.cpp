@@ -1,4 +1,5 @@
 // metrics.jsonl as the budget sees it.
+#include <algorithm>
 #include <fstream>
 #include <string>
 #include <utility>
@@ -32,6 +33,9 @@ class LineReader {
     made.slowest_stage = static_cast<int>(number("slowest_stage"));
     if (line_.contains("ranks") && line_["ranks"].is_array()) add_ranks(made);
     made.paused = made.parts.pauses() > 0;
+    // What the parts add up to; step_ms is without what the host did between two steps.
+    if (const double accounted = longest(); accounted > 0)
+      made.seconds = millisecond * accounted - made.parts.pauses();
     return made;
   }
 
@@ -45,6 +49,15 @@ class LineReader {
 
   static double value(const json& row, const std::string& key) {
     return row.contains(key) && row[key].is_number() ? row[key].get<double>() : 0;  // zeros are left out
+  }
+
+  /// accounted_ms, of the replica whose steps are the longest; 0: none.
+  double longest() const {
+    double found = 0;
+    if (line_.contains("ranks") && line_["ranks"].is_array()) {
+      for (const json& row : line_["ranks"]) found = std::max(found, value(row, "accounted_ms"));
+    }
+    return found;
   }
 
   void add_ranks(StepObservation& made) const {

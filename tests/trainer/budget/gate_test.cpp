@@ -126,5 +126,13 @@ TEST_F(Gate, ALineThatIsBeingWrittenIsLeftOut) {
   EXPECT_EQ(read_steps(file()).size(), 3U);
 }
 
+// step_ms is without what the host does between two steps, and a save is no part of a step.
+TEST_F(Gate, AStepIsWhatItsPartsAddUpTo) {
+  add(1, 1, 0.1, R"(, "accounted_ms": 260, "checkpoint_ms": 30)");
+  const std::vector<StepObservation> steps = read_steps(file());
+  ASSERT_EQ(steps.size(), 1U);
+  EXPECT_NEAR(steps[0].seconds, 0.260 - 0.030 / 2, 1e-12);
+}
+
 }  // namespace
 }  // namespace penstock::budget

@@ -2,6 +2,7 @@
 // pipeline (contract C1).
 #include <gmock/gmock.h>
 
+#include "kernels/transport/launch.h"
 #include "tests/fake_cuda/fake_cuda.h"
 #include "tests/trainer/tiny_training.h"
 
@@ -56,7 +57,7 @@ TEST_F(TrainingTest, TwoRanksOnOneGpuHaveToBeAskedFor) {
   fake_cuda::reset({.driver_version = 0});
   try {
     train(job("none", on_cuda()), {});
-  } catch (const std::exception& error) {
+  } catch (const transport::LaunchError& error) {  // not a bug of ours
     message = error.what();
   }
   EXPECT_THAT(message, HasSubstr("no CUDA driver"));
