@@ -27,7 +27,8 @@ struct GemmShape {
   bool accumulate = false;    ///< y += a · b
   bool tf32 = false;          ///< fp32 inputs are rounded to TF32 first
 
-  auto operator<=>(const GemmShape&) const = default;
+  // clang-tidy 14 takes the 0 that orderings are compared with for a pointer.
+  auto operator<=>(const GemmShape&) const = default;  // NOLINT(modernize-use-nullptr)
 };
 
 /// "bf16 (128, 768) = bf16 (128, 3072) · (768, 3072)ᵀ + bias".
