@@ -1,18 +1,15 @@
 #include "trainer/backend.h"
 
-#include <array>
-#include <cerrno>
-#include <cstring>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include "kernels/backend/cuda_backend.h"
 #include "kernels/cpu/device.h"
 #include "kernels/cpu/make_math.h"
 #include "kernels/device/error.h"
+#include "kernels/device/host_name.h"
 #include "kernels/transport/launch.h"
 
 namespace penstock {
@@ -35,13 +32,6 @@ CudaRequest cuda_request(const Job& job, int rank) {
   request.share_devices = job.parallel.share_devices;
   request.attention = job.cuda.attention;
   return request;
-}
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  if (gethostname(name.data(), name.size() - 1) != 0)
-    throw DeviceError(fmt::format("asking for the name of this host: {}", std::strerror(errno)));
-  return name.data();
 }
 
 /// Which of the ranks on our host we are.

@@ -1,28 +1,22 @@
 #include "trainer/processor_share.h"
 
 #include <array>
-#include <cerrno>
-#include <cstring>
 #include <map>
 #include <set>
 #include <sstream>
 #include <utility>
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include "kernels/cpu/processor.h"
-#include "kernels/device/error.h"
+#include "kernels/device/host_name.h"
 
 namespace penstock {
 namespace {
 
 // A line: the host, and the processors' numbers.
 std::string our_seat() {
-  std::array<char, 256> name{};
-  if (::gethostname(name.data(), name.size() - 1) != 0)
-    throw DeviceError(fmt::format("cannot ask for the host's name: {}", std::strerror(errno)));
-  std::string text(name.data());
+  std::string text = host_name();
   for (const int processor : cpu::allowed_processors()) text += fmt::format(" {}", processor);
   return text;
 }

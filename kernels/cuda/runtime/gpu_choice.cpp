@@ -5,10 +5,10 @@
 #include <cstring>
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include "kernels/cuda/runtime/runtime_call.h"
 #include "kernels/device/error.h"
+#include "kernels/device/host_name.h"
 
 namespace penstock::cuda {
 namespace {
@@ -44,13 +44,6 @@ void check_kernels(int gpu) {
       "GPU {} is {}; this build has kernels for compute capability 8.x and 9.0 (add its architecture to "
       "kernels/CMakeLists.txt, or hide it with CUDA_VISIBLE_DEVICES)",
       gpu, description_of(properties)));
-}
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  if (gethostname(name.data(), name.size() - 1) != 0)
-    throw DeviceError(fmt::format("asking for the name of this host: {}", std::strerror(errno)));
-  return name.data();
 }
 
 }  // namespace

@@ -52,6 +52,13 @@ PlanRequest as_it_is(const Situation& situation) {
   return request;
 }
 
+void cut_anew(PlanRequest& request, const Situation& situation) {
+  request.cut = planner::CutBy::measured;
+  request.listed.clear();
+  request.recompute.fixed.clear();
+  request.recompute.allowed = situation.recompute;
+}
+
 Proposals propose(const Action& action, const Situation& situation) {
   const std::optional<PlanRequest> request = action.request(situation);
   Proposals made;

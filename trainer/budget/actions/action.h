@@ -46,6 +46,8 @@ std::unique_ptr<Action> make_conservative(const std::map<std::string, std::strin
 
 /// The running arrangement as a request that leaves nothing open.
 planner::PlanRequest as_it_is(const Situation& situation);
+/// Leaves open where stages end, and which recompute modes go with them.
+void cut_anew(planner::PlanRequest& request, const Situation& situation);
 
 /// Arrangements that an action offers.
 struct Proposals {

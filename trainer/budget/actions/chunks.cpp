@@ -11,10 +11,7 @@ class Chunks : public Action {
   std::optional<planner::PlanRequest> request(const Situation& situation) const override {
     planner::PlanRequest request = as_it_is(situation);
     request.chunks = 0;
-    request.cut = planner::CutBy::measured;
-    request.listed.clear();
-    request.recompute.fixed.clear();
-    request.recompute.allowed = situation.recompute;
+    cut_anew(request, situation);
     return request;
   }
 };

@@ -13,10 +13,7 @@ class OtherSchedule : public Action {
     request.schedule = "auto";
     request.chunks = 0;
     request.slack = -1;
-    request.cut = planner::CutBy::measured;
-    request.listed.clear();
-    request.recompute.fixed.clear();
-    request.recompute.allowed = situation.recompute;
+    cut_anew(request, situation);
     return request;
   }
 };
