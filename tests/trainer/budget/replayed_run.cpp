@@ -32,11 +32,25 @@ MissionCase::MissionCase(const std::string& name) {
   truth.machine.links = planner::link_costs(profile, ranks);
   truth.machine.pace.assign(ranks, 1);
   truth.workloads = {{planner::model_costs(profile, 1), micro_batches}};
+  truth.machine.memory_limit = {prediction(by_layers()).peak_memory * 102 / 100};
+}
+
+Arrangement MissionCase::by_layers() const {
   PlanRequest request = plain_request(truth);
   request.cut = planner::CutBy::layers;
   request.recompute.allowed = {true, false, false};
-  const int64_t peak = planner::make_plan(request).chosen.prediction.peak_memory;
-  truth.machine.memory_limit = {peak * 102 / 100};
+  return arrangement_of(planner::make_plan(request).chosen);
+}
+
+planner::Prediction MissionCase::prediction(const Arrangement& arrangement) const {
+  PlanRequest request = plain_request(truth);
+  request.schedule = arrangement.schedule;
+  request.chunks = arrangement.chunks;
+  request.slack = arrangement.slack;
+  request.cut = planner::CutBy::listed;
+  request.listed = arrangement.layout.units;
+  request.recompute.fixed = arrangement.layout.recompute;
+  return planner::make_plan(request).chosen.prediction;
 }
 
 Arrangement MissionCase::balanced() const {
@@ -80,7 +94,7 @@ ReplayedRun::ReplayedRun(const Truth& truth, ControllerOptions options)
 
 void ReplayedRun::run_to(int64_t last) {
   while (step_ < last) {
-    Verdict verdict = controller_.observe(pipeline_->draw(++step_));
+    Verdict verdict = controller_.observe(last_ = pipeline_->draw(++step_));
     for (BudgetEvent& event : verdict.events) {
       if (!applied_.empty() && (event.name == "budget_kept" || event.name == "budget_rolled_back")) {
         applied_.back().ended = step_;

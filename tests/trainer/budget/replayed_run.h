@@ -16,12 +16,16 @@ struct MissionCase {
   explicit MissionCase(const std::string& profile);
 
   Truth truth;
+  /// 1F1B, layers counted out evenly.
+  Arrangement by_layers() const;
   /// 1F1B, cut by measured costs: the planner's best.
   Arrangement balanced() const;
   /// The planner's best of all schedules, cuts and recompute modes.
   Arrangement best() const;
   /// The planner's best of a request that leaves `cut` open and nothing else.
   Arrangement best_cut(const planner::Machine& machine, const Arrangement& like) const;
+  /// What the planner says of it, without disturbances.
+  planner::Prediction prediction(const Arrangement& arrangement) const;
   /// What a controller is given: costs without disturbances, a limit that is always broken.
   ControllerOptions options(const Arrangement& first, std::vector<BudgetAction> actions) const;
 };
@@ -43,6 +47,8 @@ class ReplayedRun {
   void run_to(int64_t last);
 
   int64_t step() const { return step_; }
+  /// The last step that was run.
+  const StepObservation& last() const { return last_; }
   const Arrangement& running() const { return pipeline_->arrangement().arrangement(); }
   const std::vector<Applied>& applied() const { return applied_; }
   const std::vector<BudgetEvent>& events() const { return events_; }
@@ -53,6 +59,7 @@ class ReplayedRun {
   Controller controller_;
   std::unique_ptr<DrawnPipeline> pipeline_;
   int64_t step_ = 0;
+  StepObservation last_;
   std::vector<Applied> applied_;
   std::vector<BudgetEvent> events_;
 };
