@@ -10,7 +10,8 @@ void JobArguments::add_to(CLI::App& command, bool required) {
   command.add_option("--set", overrides, "overrides a key of the job file, e.g. --set run.steps=2000")
       ->type_name("section.key=value")
       ->expected(1)
-      ->take_all();
+      ->take_all()
+      ->allow_extra_args(false);  // one value each: what follows may be the job file
 }
 
 Job JobArguments::read(int64_t ranks) const {

@@ -6,21 +6,21 @@
 
 #include <gtest/gtest.h>
 
+#include "trainer/commands/job_arguments.h"
+
 namespace penstock::commands {
 namespace {
 
 struct Commands {
   CLI::App app{"x", "penstock"};
   CLI::App* profile = app.add_subcommand("profile");
-  std::string job;
-  std::vector<std::string> overrides;
+  JobArguments job;
   std::vector<int> sizes;
   bool sleep = false;
   std::string prompt;
 
   Commands() {
-    profile->add_option("job", job);
-    profile->add_option("--set", overrides)->expected(1)->take_all();
+    job.add_to(*profile, false);
     profile->add_option("--sizes", sizes)->delimiter(',');
     profile->add_flag("--sleep", sleep);
     profile->add_option("--prompt", prompt);
@@ -44,6 +44,13 @@ TEST(GivenCommand, IsQuotedForAShell) {
             "penstock profile 'my job.toml' --set 'run.name=\"a b\"' --prompt 'it'\\''s $5'");
   EXPECT_EQ(Commands().given({"profile", "j", "--set", "trace.steps=[1]"}),
             "penstock profile j --set 'trace.steps=[1]'");
+}
+
+TEST(JobArguments, AnOverrideTakesOneWord) {
+  Commands commands;
+  commands.given({"profile", "--set", "run.steps=3", "job.toml", "--set", "run.seed=1"});
+  EXPECT_EQ(commands.job.file, "job.toml");
+  EXPECT_EQ(commands.job.overrides, (std::vector<std::string>{"run.steps=3", "run.seed=1"}));
 }
 
 }  // namespace
