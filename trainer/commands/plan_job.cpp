@@ -312,7 +312,13 @@ void add_plan_job_options(CLI::App& plan, PlanJobOptions& options) {
 int run_plan_job(const JobArguments& arguments, const PlanJobOptions& options, bool json, std::ostream& out) {
   Planning planning(arguments, options);
   json ? print_json(planning, out) : print(planning, out);
-  if (!planning.elsewhere()) {  // after the pieces: they say what to cut
+  // After the pieces: they say what to cut.
+  if (planning.elsewhere()) {
+    const std::string misfit = misfit_text(planning.plan().chosen.prediction, planning.request().machine);
+    if (!misfit.empty())
+      throw MemoryLimitError("nothing that the job leaves open fits the memory there:\n" + misfit +
+                             "to fit, " + memory_advice(planning.job()));
+  } else {
     const Job decided = planning.decided();
     const runtime::PipelinePlan pipeline = runtime::plan_pipeline(pipeline_request(decided));
     check_memory_limit(memory_report(decided, planning.backend(), pipeline), planning.job(),

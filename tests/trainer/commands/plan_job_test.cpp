@@ -197,11 +197,14 @@ TEST(PlanJob, LimitsLeaveTheReserve) {
   EXPECT_THAT(text, HasSubstr(" of 39.93 GiB that it may use"));
 }
 
-TEST(PlanJob, WhatFitsNowhereSaysByHowMuchOnEachRank) {
-  EXPECT_THAT(answer({"parallel.memory_limit_gib=20", "batch.micro=1"}, with_profile()),
-              AllOf(HasSubstr("nothing fits: of all that the job leaves open"),
-                    HasSubstr("\n  rank 0 needs "), HasSubstr(" more than the 19.9"),
-                    HasSubstr("set parallel.partition"), HasSubstr("or raise the limit")));
+TEST(PlanJob, WhatFitsNowhereSaysByHowMuchOnEachRankAndIsRefused) {
+  std::ostringstream out;
+  EXPECT_THROW(
+      run_plan_job({kJob, {"parallel.memory_limit_gib=20", "batch.micro=1"}}, with_profile(), false, out),
+      MemoryLimitError);
+  EXPECT_THAT(out.str(), AllOf(HasSubstr("nothing fits: of all that the job leaves open"),
+                               HasSubstr("\n  rank 0 needs "), HasSubstr(" more than the 19.9"),
+                               HasSubstr("set parallel.partition"), HasSubstr("or raise the limit")));
   EXPECT_THAT(answer({"parallel.memory_limit_gib=60", "batch.micro=1"}, with_profile()),
               Not(HasSubstr("nothing fits")));
 }
