@@ -63,7 +63,7 @@ CudaBackend make_cuda(const CudaRequest& request) {
 Backend make_backend(const Job& job, int rank) {
   if (job.parallel.device != DeviceChoice::cuda) return cpu_backend(job, rank);
   CudaBackend made = make_cuda(cuda_request(job, rank));
-  return {std::move(made.device), std::move(made.math), {}};
+  return {std::move(made.device), std::move(made.math), std::move(made.matmul_plans), {}};
 }
 
 Backend make_backend(const Job& job, transport::World& world) {
@@ -81,7 +81,7 @@ Backend make_backend(const Job& job, transport::World& world) {
   const std::vector<std::string> places = world.gather(made.place);
   std::string placement;
   if (world.rank() == 0) placement = cuda_placement(places, job.parallel.share_devices);
-  return {std::move(made.device), std::move(made.math), std::move(placement)};
+  return {std::move(made.device), std::move(made.math), std::move(made.matmul_plans), std::move(placement)};
 }
 
 runtime::PipelineRequest pipeline_request(const Job& job, bool logits) {

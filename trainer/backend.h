@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 
+#include "kernels/backend/matmul_plans.h"
 #include "kernels/device/device.h"
 #include "kernels/math/math.h"
 #include "kernels/transport/world.h"
@@ -15,6 +16,8 @@ namespace penstock {
 struct Backend {
   std::unique_ptr<Device> device;
   math::Math math;
+  /// Where products are planned once for all ranks (trainer/run_matmul_plans.h); null: they are no choice.
+  std::shared_ptr<MatmulPlans> matmul_plans;
   std::string placement;  ///< on rank 0: which rank has which GPU, a line each; else empty
 };
 

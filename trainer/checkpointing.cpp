@@ -9,6 +9,7 @@
 #include "trainer/checkpoint/checkpoint_error.h"
 #include "trainer/job/write_job.h"
 #include "trainer/model_state.h"
+#include "trainer/run_matmul_plans.h"
 #include "trainer/version/version.h"
 
 namespace penstock {
@@ -28,10 +29,12 @@ std::string attempt_to(Act&& act) {
 }  // namespace
 
 Checkpointing::Checkpointing(const RankContext& context, const RunPaths& paths, uint64_t attempt,
-                             std::string data_fingerprint, SpikeDetector& spikes)
+                             std::string data_fingerprint, const std::string& matmul_plans,
+                             SpikeDetector& spikes)
     : context_(context),
       folder_(paths.checkpoints().string()),
       data_fingerprint_(std::move(data_fingerprint)),
+      matmul_plans_(matmul_plans.empty() ? nlohmann::json() : nlohmann::json::parse(matmul_plans)),
       spikes_(spikes),
       writer_(folder_, attempt) {
   std::array<int64_t, 1> bytes{static_cast<int64_t>(checkpoint::shard_bytes(sources()))};
@@ -122,6 +125,7 @@ checkpoint::Manifest Checkpointing::manifest(int64_t step) const {
   manifest.job = to_toml(context_.job);
   manifest.program = fmt::format("penstock {} ({})", build_info().version, build_info().git_id);
   manifest.state["spike_losses"] = spikes_.state();
+  if (!matmul_plans_.is_null()) manifest.state[matmul_plans_state] = matmul_plans_;
   return manifest;
 }
 

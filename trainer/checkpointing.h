@@ -3,6 +3,8 @@
 #include <string>
 #include <vector>
 
+#include <nlohmann/json.hpp>
+
 #include "trainer/checkpoint/checkpoint_writer.h"
 #include "trainer/participant.h"
 #include "trainer/rank_context.h"
@@ -16,9 +18,10 @@ namespace penstock {
 /// the earlier checkpoints stay.
 class Checkpointing : public Participant {
  public:
-  /// Collective. `data_fingerprint`: rank 0's. SaveError if the disk has no room for a checkpoint.
+  /// Collective. `data_fingerprint`: rank 0's. `matmul_plans`: MatmulPlans::text(); empty where there are
+  /// none. SaveError if the disk has no room for a checkpoint.
   Checkpointing(const RankContext& context, const RunPaths& paths, uint64_t attempt,
-                std::string data_fingerprint, SpikeDetector& spikes);
+                std::string data_fingerprint, const std::string& matmul_plans, SpikeDetector& spikes);
 
   void wish(const StepSummary& result, Decision& wishes) override;
   void act(const StepSummary& result, const Decision& decision) override;
@@ -38,6 +41,7 @@ class Checkpointing : public Participant {
   RankContext context_;
   std::string folder_;
   std::string data_fingerprint_;
+  nlohmann::json matmul_plans_;
   SpikeDetector& spikes_;
   checkpoint::CheckpointWriter writer_;
   double save_seconds_ = 0;

@@ -9,6 +9,7 @@
 #include "trainer/checkpoint/checkpoint_reader.h"
 #include "trainer/job_plan.h"
 #include "trainer/model_state.h"
+#include "trainer/run_matmul_plans.h"
 
 namespace penstock {
 namespace {
@@ -40,6 +41,8 @@ Inference open_inference(Job job, const std::string& path, transport::World& wor
   if (!checkpoint) checkpoint = checkpoint::Checkpoint::open(inference.checkpoint, checkpoint::Depth::quick);
   inference.step = checkpoint->manifest().step;
   inference.backend = make_backend(inference.job, world);
+  const std::string refusal = adopt_matmul_plans(inference.backend, checkpoint->manifest());
+  if (!refusal.empty() && world.rank() == 0) fmt::print(stderr, "penstock: {}\n", refusal);
   inference.engine = std::make_unique<runtime::PipelineEngine>(
       *inference.backend.device, inference.backend.math, world,
       runtime::plan_pipeline(pipeline_request(plain_job(inference.job), logits)));

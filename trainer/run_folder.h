@@ -21,6 +21,7 @@ class RunPaths {
   const std::filesystem::path& root() const { return root_; }
   std::filesystem::path job() const { return root_ / "job.toml"; }
   std::filesystem::path plan() const { return root_ / "plan.json"; }
+  std::filesystem::path matmul_plans() const { return root_ / "matmul_plans.json"; }
   std::filesystem::path profile() const { return root_ / "profile.json"; }
   std::filesystem::path environment() const { return root_ / "environment.json"; }
   std::filesystem::path metrics() const { return root_ / "metrics.jsonl"; }

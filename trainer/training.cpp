@@ -33,6 +33,7 @@
 #include "trainer/resume.h"
 #include "trainer/run_account.h"
 #include "trainer/run_folder.h"
+#include "trainer/run_matmul_plans.h"
 #include "trainer/run_reports.h"
 #include "trainer/step_accounting.h"
 #include "trainer/step_batches.h"
@@ -202,6 +203,8 @@ ExitCode train(Job asked, const TrainOptions& options, transport::World& world, 
   if (point.step >= job.run.steps) return already_complete(job, point, reports);
   reports.publish();
 
+  const std::string matmul_plans = settle_matmul_plans(
+      backend, plan, point.checkpoint ? &point.checkpoint->manifest() : nullptr, world, paths, reports);
   const MemoryReport memory = memory_report(job, backend, plan);
   const bool in_one_process = world.transport() == "inproc";
   check_memory_limit(memory, asked, *backend.device, in_one_process);
@@ -239,7 +242,8 @@ ExitCode train(Job asked, const TrainOptions& options, transport::World& world, 
     guard.spikes().restore(point.checkpoint->manifest().state.at("spike_losses"));
     point.checkpoint.reset();  // unmaps its files
   }
-  Checkpointing checkpointing(context, paths, opening.claim.attempt, opening.fingerprint, guard.spikes());
+  Checkpointing checkpointing(context, paths, opening.claim.attempt, opening.fingerprint, matmul_plans,
+                              guard.spikes());
   StopRequests requests(stop, reports, [&] { return checkpointing.save_seconds(); });
   Validation validation(context);
   StepReport step_report(job, roof[0], point.step, reports);

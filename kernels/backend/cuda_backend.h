@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 
+#include "kernels/backend/matmul_plans.h"
 #include "kernels/device/cuda_section.h"
 #include "kernels/device/device.h"
 #include "kernels/math/math.h"
@@ -25,8 +26,9 @@ struct CudaRequest {
 struct CudaBackend {
   std::unique_ptr<Device> device;
   math::Math math;
-  transport::DeviceAccess access;  ///< for World::attach
-  std::string place;               ///< for cuda_placement: one line of text
+  std::shared_ptr<MatmulPlans> matmul_plans;  ///< of `math`
+  transport::DeviceAccess access;             ///< for World::attach
+  std::string place;                          ///< for cuda_placement: one line of text
 };
 
 /// Whether this build has CUDA (nvcc was found when it was configured).

@@ -103,7 +103,8 @@ std::string to_string(const GemmPlan& plan) {
 }
 
 std::string to_string(const GemmOrigin& origin) {
-  return fmt::format("cuBLASLt {} on {}", origin.library_version, origin.device);
+  return fmt::format("cuBLASLt {} (driver {}) on {}", origin.library_version, origin.driver_version,
+                     origin.device);
 }
 
 const GemmPlan* GemmPlans::find(const GemmShape& shape) const {
@@ -116,7 +117,7 @@ std::string GemmPlans::adopt(const GemmPlans& stored) {
     return fmt::format("the stored plans of matrix products are of {}, here is {}; new ones are chosen",
                        to_string(stored.origin_), to_string(origin_));
   }
-  if (!table_.empty()) throw UsageError("plans of matrix products must be adopted before any is chosen");
+  if (sealed_) throw UsageError("plans of matrix products must be adopted before the ranks agree on them");
   table_ = stored.table_;
   return {};
 }
@@ -130,7 +131,10 @@ std::string GemmPlans::to_json() const {
     each_plan_field(plan, write);
     products.push_back(std::move(row));
   }
-  return Json{{"cublaslt", origin_.library_version}, {"device", origin_.device}, {"products", products}}
+  return Json{{"cublaslt", origin_.library_version},
+              {"driver", origin_.driver_version},
+              {"device", origin_.device},
+              {"products", products}}
       .dump();
 }
 
@@ -138,7 +142,8 @@ GemmPlans GemmPlans::from_json(std::string_view text) {
   std::string place = "their head";
   try {
     const Json json = Json::parse(text);
-    GemmPlans plans({json.at("cublaslt").get<uint64_t>(), json.at("device").get<std::string>()});
+    GemmPlans plans({json.at("cublaslt").get<uint64_t>(), json.at("driver").get<uint64_t>(),
+                     json.at("device").get<std::string>()});
     size_t number = 0;
     for (const Json& row : json.at("products")) {
       place = fmt::format("product {}", number++);

@@ -60,6 +60,7 @@ std::string to_string(const GemmPlan& plan);
 /// What algorithms belong to: elsewhere they may not run, or give other bits.
 struct GemmOrigin {
   uint64_t library_version = 0;  ///< cublasLtGetVersion()
+  uint64_t driver_version = 0;   ///< cudaDriverGetVersion()
   std::string device;            ///< Device::description()
 
   bool operator==(const GemmOrigin&) const = default;
@@ -84,14 +85,16 @@ class GemmPlans {
   void seal() { sealed_ = true; }
   bool sealed() const { return sealed_; }
 
-  /// Takes the plans of a checkpoint over; before any is chosen. "", or why they cannot be used here (their
-  /// origin is another one: the run goes on with new ones, and its bits may change).
+  /// Takes the plans of a checkpoint over, in place of all that are here. "", or why they cannot be used here
+  /// (their origin is another one: the run goes on with new ones, and its bits may change). UsageError once
+  /// they are sealed.
   std::string adopt(const GemmPlans& stored);
 
   /// Every plan of `other`, which replaces all that is here.
   void replace(const GemmPlans& other) { table_ = other.table_; }
 
-  /// JSON: {"cublaslt": version, "device": name, "products": [{shape, plan}, …]}, in a fixed order.
+  /// JSON: {"cublaslt": version, "driver": version, "device": name, "products": [{shape, plan}, …]}, in a
+  /// fixed order.
   std::string to_json() const;
   /// DeviceError that names what is wrong and where.
   static GemmPlans from_json(std::string_view text);

@@ -93,7 +93,9 @@ class LtLibrary final : public GemmLibrary {
   LtLibrary(Device& device, GemmOptions options)
       : device_(device),
         options_(std::move(options)),
-        plans_({.library_version = cublasLtGetVersion(), .device = device.description()}) {
+        plans_({.library_version = cublasLtGetVersion(),
+                .driver_version = options_.driver_version,
+                .device = device.description()}) {
     cublasLtHandle_t made = nullptr;
     check_cublas(cublasLtCreate(&made), "cublasLtCreate on", device.description());
     library_.reset(made);

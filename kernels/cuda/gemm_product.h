@@ -15,6 +15,7 @@ struct GemmOptions {
   bool tf32 = false;  ///< round the inputs of fp32 products to TF32, for the tensor cores
   /// What an algorithm may ask for. 32 MiB: what NVIDIA recommends for Hopper.
   size_t workspace_limit = size_t{32} << 20;
+  uint64_t driver_version = 0;  ///< of the plans' origin: cudaDriverGetVersion()
   /// How many of the algorithms that the library thinks best are timed, and the fastest taken; 1: its first,
   /// untimed. Timing needs the device's workspace arena, so it happens before that exists.
   int candidates = 1;

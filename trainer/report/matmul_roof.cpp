@@ -6,9 +6,9 @@
 namespace penstock {
 
 double measure_matmul_roof(Device& device, math::Math& math, DType dtype) {
-  constexpr int64_t extent = 1536;
   constexpr int rounds = 4;  // the first one warms up
-  const auto linear = math.gemm->plan_linear({extent, extent, extent, dtype, false});
+  const auto linear = math.gemm->plan_linear(matmul_roof_shape(dtype));
+  const int64_t extent = linear->shape().tokens;
   const Shape square{extent, extent};
   const size_t matrix = aligned(static_cast<size_t>(square.elements()) * size_of(dtype));
   Arena& arena = device.create_arena(ArenaTag::workspace, 3 * matrix + aligned(linear->workspace_bytes()));

@@ -1,3 +1,4 @@
+#include <utility>
 #include <vector>
 
 #include "kernels/backend/cuda_backend.h"
@@ -9,6 +10,31 @@
 #include "kernels/device/error.h"
 
 namespace penstock {
+
+namespace {
+
+/// cuBLASLt's.
+class LibraryPlans final : public MatmulPlans {
+ public:
+  explicit LibraryPlans(std::shared_ptr<cuda::GemmLibrary> library) : library_(std::move(library)) {}
+
+  std::string text() const override { return library_->plans().to_json(); }
+  size_t count() const override { return library_->plans().table().size(); }
+  std::string origin() const override { return to_string(library_->plans().origin()); }
+  std::string adopt(const std::string& text) override {
+    return library_->plans().adopt(cuda::GemmPlans::from_json(text));
+  }
+  void agree(bool is_rank_0, const std::function<void()>& plan_everything,
+             const Broadcast& broadcast) override {
+    agree_on_plans(library_->plans(), is_rank_0, plan_everything,
+                   [&](std::string& text) { text = broadcast(text); });
+  }
+
+ private:
+  std::shared_ptr<cuda::GemmLibrary> library_;
+};
+
+}  // namespace
 
 bool cuda_built_in() {
   return true;
@@ -33,11 +59,14 @@ CudaBackend make_cuda_backend(const CudaRequest& request) {
   backend.access = cuda::access_to(*backend.device);
   cuda::use_gpu(options.index);
   cuda::GemmOptions products;
+  products.driver_version = static_cast<uint64_t>(cuda::driver_version());
   products.log = request.log;
   cuda::MathOptions math;
   math.attention = request.attention;
   math.log = request.log;
-  backend.math = cuda::make_math(*backend.device, cuda::GemmLibrary::create(*backend.device, products), math);
+  const auto library = cuda::GemmLibrary::create(*backend.device, products);
+  backend.math = cuda::make_math(*backend.device, library, math);
+  backend.matmul_plans = std::make_shared<LibraryPlans>(library);
   return backend;
 }
 

@@ -18,12 +18,6 @@ std::string version_text(int version) {
   return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
 }
 
-int driver_version() {
-  int version = 0;  // what CUDA says without a driver
-  check(cudaDriverGetVersion(&version), [] { return "asking for the version of the CUDA driver"; });
-  return version;
-}
-
 cudaDeviceProp properties_of(int gpu) {
   cudaDeviceProp properties{};
   check(cudaGetDeviceProperties(&properties, gpu),
@@ -47,6 +41,12 @@ void check_kernels(int gpu) {
 }
 
 }  // namespace
+
+int driver_version() {
+  int version = 0;  // what CUDA says without a driver
+  check(cudaDriverGetVersion(&version), [] { return "asking for the version of the CUDA driver"; });
+  return version;
+}
 
 int count_gpus() {
   int count = 0;

@@ -9,6 +9,9 @@ namespace penstock::cuda {
 /// for this build, or no GPU.
 int count_gpus();
 
+/// Of the CUDA that the driver supports: 13000 is 13.0. 0 without a driver.
+int driver_version();
+
 /// Where a rank stands among those of its host.
 struct LocalRank {
   int rank = 0;        ///< in the world

@@ -85,12 +85,18 @@ TEST_F(GemmPlansTest, OfAnotherLibraryOrDeviceAreNotAdopted) {
   const GemmPlans stored = library->plans();
   faults().version = 120900;
   const auto newer = create();
-  EXPECT_EQ(newer->plans().adopt(stored), "the stored plans of matrix products are of cuBLASLt " +
-                                              std::to_string(CUBLAS_VERSION) + " on " +
-                                              device_->description() + ", here is cuBLASLt 120900 on " +
-                                              device_->description() + "; new ones are chosen");
+  EXPECT_EQ(newer->plans().adopt(stored),
+            "the stored plans of matrix products are of cuBLASLt " + std::to_string(CUBLAS_VERSION) +
+                " (driver 0) on " + device_->description() + ", here is cuBLASLt 120900 (driver 0) on " +
+                device_->description() + "; new ones are chosen");
   EXPECT_TRUE(newer->plans().table().empty());
-  EXPECT_THROW(library->plans().adopt(stored), UsageError) << "after the first choice it is too late";
+  faults().version = CUBLAS_VERSION;
+  EXPECT_THAT(create({.driver_version = 13020})->plans().adopt(stored), HasSubstr("(driver 13020)"));
+  library->plan(forward);
+  EXPECT_EQ(library->plans().adopt(stored), "");
+  EXPECT_EQ(library->plans().table().size(), 1U) << "what was chosen before is forgotten";
+  library->plans().seal();
+  EXPECT_THROW(library->plans().adopt(stored), UsageError) << "after the agreement it is too late";
 }
 
 TEST_F(GemmPlansTest, AreThoseOfRank0OnEveryRank) {

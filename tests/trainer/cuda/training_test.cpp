@@ -4,18 +4,12 @@
 
 #include "kernels/transport/launch.h"
 #include "tests/fake_cuda/fake_cuda.h"
-#include "tests/trainer/tiny_training.h"
+#include "tests/trainer/cuda/on_cuda.h"
 
 namespace penstock {
 namespace {
 
 using testing::HasSubstr;
-
-std::vector<std::string> on_cuda(std::vector<std::string> more = {}) {
-  more.insert(more.end(), {"run.steps=3", "precision.compute=fp32", "parallel.device=cuda",
-                           "cuda.attention=native", "evaluation.every_steps=0"});
-  return more;
-}
 
 TEST_F(TrainingTest, CudaHasTheProcessorsLosses) {
   fake_cuda::reset();
