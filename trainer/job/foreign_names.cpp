@@ -309,6 +309,10 @@ std::span<const ForeignName> foreign_keys() {
   return kKeys;
 }
 
+std::span<const ForeignName> foreign_sections() {
+  return kSections;
+}
+
 const ForeignName* find_foreign_section(const std::string& section) {
   return find_in(kSections, folded(section));
 }

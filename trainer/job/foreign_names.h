@@ -18,6 +18,12 @@ const ForeignName* find_foreign_key(const std::string& section, const std::strin
 /// All keys in the table.
 std::span<const ForeignName> foreign_keys();
 
+/// All sections in the table.
+std::span<const ForeignName> foreign_sections();
+
+/// docs/coming-from.md: both tables, by trainer.
+std::string foreign_names_page();
+
 /// Looks a section up.
 const ForeignName* find_foreign_section(const std::string& section);
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "trainer/job/job_keys.h"
+#include "trainer/job/markdown_cell.h"
 #include "trainer/job/write_job.h"
 
 namespace penstock {
@@ -20,18 +21,9 @@ The run folder holds the resolved job, `job.toml`: every key with its value. It 
 the run.
 )";
 
-std::string cell(const std::string& text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '|') out += '\\';
-    out += c;
-  }
-  return out;
-}
-
 void add_row(const Key& key, const std::string& name, const std::string& fallback, std::string& page) {
-  page +=
-      fmt::format("| `{}` | {} | {} | {} |\n", name, cell(type_text(key)), cell(fallback), cell(key.help));
+  page += fmt::format("| `{}` | {} | {} | {} |\n", name, markdown_cell(type_text(key)),
+                      markdown_cell(fallback), markdown_cell(key.help));
 }
 
 std::string default_cell(const Key& key) {

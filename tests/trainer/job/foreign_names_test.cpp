@@ -1,7 +1,10 @@
 #include "trainer/job/foreign_names.h"
 
+#include <fstream>
 #include <regex>
+#include <sstream>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -77,6 +80,38 @@ TEST(ForeignNames, AreNotOurOwn) {
     }
     EXPECT_EQ(find_foreign_section(section.name), nullptr) << section.name;
   }
+}
+
+// What the page says of a name is what a job file with it is told.
+TEST(ForeignNames, EveryOneIsRecognised) {
+  for (const ForeignName& each : foreign_keys()) {
+    const std::string name = each.name;
+    const size_t dot = name.find('.');
+    const std::string section = dot == std::string::npos ? "seldom_seen" : name.substr(0, dot);
+    const ForeignName* found =
+        find_foreign_key(section, dot == std::string::npos ? name : name.substr(dot + 1));
+    ASSERT_NE(found, nullptr) << name;
+    EXPECT_STREQ(found->here, each.here) << name << ": two trainers' name, and two answers";
+    Job job;
+    const std::vector<SectionKeys> sections = keys_of(job);
+    // Within a section of ours; a name with a section of its own, within that.
+    const std::string home = dot == std::string::npos ? "run" : section;
+    const std::string text = fmt::format("[{}]\n{} = 1\n", home, name.substr(dot + 1));
+    const std::string message =
+        refusal(home == "run" && dot == std::string::npos ? changed("[run]\n", text) : text + example_job());
+    EXPECT_THAT(message, HasSubstr(found->here)) << name << " of " << each.trainer;
+    EXPECT_THAT(message, HasSubstr(found->trainer)) << name;
+  }
+  for (const ForeignName& each : foreign_sections()) {
+    EXPECT_THAT(refusal(fmt::format("[{}]\nx = 1\n", each.name) + example_job()), HasSubstr(each.here));
+  }
+}
+
+TEST(ForeignNames, ThePageIsTheTable) {
+  std::ifstream file(std::string(PENSTOCK_SOURCE_DIR) + "/docs/coming-from.md");
+  std::ostringstream committed;
+  committed << file.rdbuf();
+  EXPECT_EQ(committed.str(), foreign_names_page()) << "run: penstock job --coming-from > docs/coming-from.md";
 }
 
 }  // namespace
