@@ -160,14 +160,17 @@ std::string step_table(const Plan& plan, const planner::Machine& machine) {
 }
 
 std::string misfit_text(const Prediction& prediction, const planner::Machine& machine) {
+  constexpr int most = 8;
   std::string text;
+  int misfits = 0;
   for (size_t rank = 0; rank < prediction.memory.size(); ++rank) {
     const int64_t total = prediction.memory[rank].total();
     const int64_t limit = machine.limit_of(static_cast<int>(rank));
-    if (total <= limit) continue;
+    if (total <= limit || ++misfits > most) continue;
     text += fmt::format("  rank {} needs {} ({} bytes) in its arenas, {} more than the {} that it may use\n",
                         rank, bytes_text(total), total, bytes_text(total - limit), bytes_text(limit));
   }
+  if (misfits > most) text += fmt::format("  and {} more ranks\n", misfits - most);
   return text;
 }
 
