@@ -7,9 +7,8 @@
 #include <fmt/ranges.h>
 
 namespace penstock::commands {
-namespace {
 
-std::string quoted(const std::string& word) {
+std::string shell_word(const std::string& word) {
   constexpr std::string_view plain = "_./:,+-=@%";
   bool bare = !word.empty();
   for (const char c : word)
@@ -26,8 +25,6 @@ std::string quoted(const std::string& word) {
   return text + "'";
 }
 
-}  // namespace
-
 std::string full_name(const CLI::App& command) {
   if (command.get_parent() == nullptr) return command.get_name();
   return full_name(*command.get_parent()) + " " + command.get_name();
@@ -41,10 +38,10 @@ std::string given_command(const CLI::App& command) {
     if (option->get_expected_min() == 0) {  // a flag
       text += " " + name;
     } else if (option->get_delimiter() != '\0') {
-      text += fmt::format(" {} {}", name, quoted(fmt::format("{}", fmt::join(option->results(), ","))));
+      text += fmt::format(" {} {}", name, shell_word(fmt::format("{}", fmt::join(option->results(), ","))));
     } else {
       for (const std::string& value : option->results())
-        text += fmt::format("{}{} {}", name.empty() ? "" : " ", name, quoted(value));
+        text += fmt::format("{}{} {}", name.empty() ? "" : " ", name, shell_word(value));
     }
   }
   return text;

@@ -6,6 +6,9 @@
 
 namespace penstock::commands {
 
+/// As a shell reads it back: between single quotes where it has to be.
+std::string shell_word(const std::string& word);
+
 /// "penstock checkpoint diff": the command with those above it.
 std::string full_name(const CLI::App& command);
 

@@ -8,12 +8,14 @@
 #include "trainer/commands/checkpoint_diff.h"
 #include "trainer/commands/checkpoint_list.h"
 #include "trainer/commands/checkpoint_verify.h"
+#include "trainer/commands/completion.h"
 #include "trainer/commands/data_inspect.h"
 #include "trainer/commands/data_prepare.h"
 #include "trainer/commands/eval.h"
 #include "trainer/commands/gate.h"
 #include "trainer/commands/generate.h"
 #include "trainer/commands/job.h"
+#include "trainer/commands/manual.h"
 #include "trainer/commands/plan.h"
 #include "trainer/commands/profile.h"
 #include "trainer/commands/replay.h"
@@ -59,6 +61,8 @@ int main(int argc, char** argv) {
   add_checkpoint_verify(*checkpoint, exit_code);
   add_checkpoint_diff(*checkpoint, exit_code);
   add_job(app, exit_code);
+  add_completion(app, exit_code);
+  add_man(app, exit_code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
