@@ -41,7 +41,7 @@ RunFolder::RunFolder(std::filesystem::path root) : RunPaths(std::move(root)) {
                               error ? error.value() : ENOTDIR);
     }
   }
-  const std::filesystem::path path = this->root() / "lock";
+  const std::filesystem::path path = lock();
   lock_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   if (lock_ < 0) {
     throw data::write_error(path.string(), "create the lock file", errno);

@@ -32,6 +32,8 @@ class RunPaths {
   std::filesystem::path checkpoints() const { return root_ / "checkpoints"; }
   std::filesystem::path trace() const { return root_ / "trace"; }
   std::filesystem::path control() const { return root_ / "control"; }
+  /// Locked while a job has the folder; says which.
+  std::filesystem::path lock() const { return root_ / "lock"; }
 
  private:
   std::filesystem::path root_;

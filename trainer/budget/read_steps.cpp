@@ -9,6 +9,7 @@
 
 #include "data/data_error.h"
 #include "trainer/budget/gate.h"
+#include "trainer/budget/step_line.h"
 
 namespace penstock::budget {
 
@@ -18,6 +19,11 @@ using nlohmann::json;
 namespace {
 
 constexpr double millisecond = 1e-3;
+
+double value(const json& row, const std::string& key) {
+  const auto found = row.find(key);
+  return found != row.end() && found->is_number() ? found->get<double>() : 0;  // zeros are left out
+}
 
 class LineReader {
  public:
@@ -47,10 +53,6 @@ class LineReader {
                     place_, key));
   }
 
-  static double value(const json& row, const std::string& key) {
-    return row.contains(key) && row[key].is_number() ? row[key].get<double>() : 0;  // zeros are left out
-  }
-
   /// accounted_ms, of the replica whose steps are the longest; 0: none.
   double longest() const {
     double found = 0;
@@ -64,10 +66,9 @@ class LineReader {
     const json& rows = line_["ranks"];
     double busiest = -1;
     for (const json& row : rows) {
-      accounting::PartSeconds parts;
+      const accounting::PartSeconds parts = parts_of_row(row);
       for (size_t at = 0; at < accounting::part_count; ++at) {
         const auto part = static_cast<Part>(at);
-        parts[part] = millisecond * value(row, fmt::format("{}_ms", accounting::name_of(part)));
         made.parts[part] += parts[part] / static_cast<double>(rows.size());
       }
       if (parts.busy() > busiest) {
@@ -87,6 +88,19 @@ class LineReader {
 
 }  // namespace
 
+accounting::PartSeconds parts_of_row(const json& row) {
+  accounting::PartSeconds parts;
+  for (size_t at = 0; at < accounting::part_count; ++at) {
+    const auto part = static_cast<Part>(at);
+    parts[part] = millisecond * value(row, fmt::format("{}_ms", accounting::name_of(part)));
+  }
+  return parts;
+}
+
+StepObservation observation_of_line(const json& line, std::string place) {
+  return LineReader(line, std::move(place)).read();
+}
+
 std::vector<StepObservation> read_steps(const std::string& metrics_file) {
   std::ifstream in(metrics_file);
   if (!in) {
@@ -102,7 +116,7 @@ std::vector<StepObservation> read_steps(const std::string& metrics_file) {
     if (line.is_discarded() && !whole) break;  // the run is writing it
     const std::string place = fmt::format("{}:{}", metrics_file, number);
     if (!line.is_object()) throw data::DataError(fmt::format("{}: is no step of a run", place));
-    StepObservation step = LineReader(line, place).read();
+    StepObservation step = observation_of_line(line, place);
     while (!steps.empty() && steps.back().step >= step.step) steps.pop_back();
     steps.push_back(std::move(step));
   }

@@ -6,32 +6,12 @@
 #include <utility>
 
 #include "trainer/report/progress_bar.h"
+#include "trainer/report/rate_text.h"
 
 namespace penstock::report {
 namespace {
 
 constexpr auto kRedrawPeriod = std::chrono::milliseconds(100);
-
-void append_rate(double rate, fmt::memory_buffer& line) {
-  const auto out = std::back_inserter(line);
-  if (rate < 9999.5) {
-    fmt::format_to(out, "{:.0f}", rate);
-  } else if (rate < 999.95e3) {
-    fmt::format_to(out, "{:.1f}k", rate / 1e3);
-  } else {
-    fmt::format_to(out, "{:.2f}M", rate / 1e6);
-  }
-}
-
-void append_memory(double bytes, fmt::memory_buffer& line) {
-  const double mib = bytes / (1 << 20);
-  const auto out = std::back_inserter(line);
-  if (mib < 1023.95) {
-    fmt::format_to(out, "{:.1f} MiB", mib);
-  } else {
-    fmt::format_to(out, "{:.2f} GiB", mib / 1024);
-  }
-}
 
 int digits_of(int64_t number) {
   int digits = 1;
