@@ -3,6 +3,7 @@
 # norms as one rank, bit for bit. Wrong ways to start it are refused with the right one.
 #   scripts/slurm_lab tests/program/slurm.sh PENSTOCK
 set -euo pipefail
+scripts=$(realpath "$(dirname "$0")/../../scripts/slurm")
 . "$(dirname "$0")/tiny_job.sh"
 srun=(srun --mpi=pmix --kill-on-bad-exit=1 -n)
 
@@ -47,4 +48,28 @@ cat >batch.sh <<BATCH
 BATCH
 if sbatch --wait -n 4 -o batch.log batch.sh >/dev/null; then fail "a batch script without srun was accepted"; fi
 grep -qF "srun --mpi=pmix -n 4 penstock train job.toml" batch.log || { cat batch.log; fail "no command that fits"; }
+# What the batch scripts promise: saved on USR1, requeued by the run's own word, resumed. A stopped job is never lost.
+export PATH=$PATH:$(dirname "$penstock")
+steps_of() { wc -l 2>/dev/null <"runs/$1/metrics.jsonl" || echo 0; }
+for script in cpu tcp; do
+  echo "requeued by $script.sbatch"
+  job=$(sbatch --parsable --nodes=1 --ntasks-per-node=2 --cpus-per-task=1 --time=5 -o "$script.log" "$scripts/$script.sbatch" \
+    job.toml --set "run.name=$script" --set run.steps=1000000 --set parallel.pipeline=2)
+  for _ in $(seq 300); do [ "$(steps_of "$script")" -ge 3 ] && break; sleep 0.1; done
+  scancel --signal=USR1 "$job"
+  for _ in $(seq 300); do "$penstock" status "runs/$script" --needs-resume && break; sleep 0.1; done
+  stopped=$(steps_of "$script")
+  for _ in $(seq 600); do [ "$(steps_of "$script")" -gt "$stopped" ] && break; sleep 0.1; done
+  [ "$(steps_of "$script")" -gt "$stopped" ] || { cat "$script.log"; scontrol show job "$job"; fail "not resumed after $stopped steps"; }
+  scontrol show job "$job" | grep -q "Restarts=1" || fail "not by a requeue"
+  scancel "$job"
+  for _ in $(seq 300); do [ -z "$(squeue -h -j "$job" 2>/dev/null)" ] && break; sleep 0.1; done
+done
+
+echo "links of a chain"
+sbatch --wait --array=1-2%1 --nodes=1 --ntasks-per-node=2 --cpus-per-task=1 --time=5 -o 'link-%a.log' "$scripts/array.sbatch" \
+  job.toml --set run.name=chain --set parallel.pipeline=2 >/dev/null || { cat link-*.log; fail "a link of the chain failed"; }
+train short -- >/dev/null
+same chain short 4
+grep -q "complete" link-2.log || { cat link-2.log; fail "the second link did not find the run complete"; }
 echo "passed"
