@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
@@ -98,6 +99,13 @@ std::string causes_text(const Row& row, size_t most) {
   return text;
 }
 
+// Of a cause's entry in the legend. A bar of letters says F, I, W and R itself.
+int entry_columns(Cause cause, const View& view) {
+  const int name = static_cast<int>(std::string_view(look_of(cause).name).size());
+  if (view.abilities.colour) return name == 1 ? 5 : 5 + name;
+  return name == 1 ? 0 : 4 + name;
+}
+
 }  // namespace
 
 std::vector<Line> rank_bars(const std::vector<RankMean>& ranks, const View& view, int rows) {
@@ -133,17 +141,29 @@ Line legend(const std::vector<RankMean>& ranks, const View& view) {
     slowest = slowest || rank.slowest;
   }
   if (slowest) line.add(view.abilities.utf8 ? "▶ " : "* ", Ink::warning).add("slowest", Ink::dim);
+  // Where not all have room, the smallest are left out.
+  std::vector<Cause> causes;
   for (size_t at = 0; at < run_view::cause_count; ++at) {
     const auto cause = static_cast<Cause>(at);
-    if (share(all[cause], step) < 0.005) continue;
+    if (share(all[cause], step) >= 0.005 && entry_columns(cause, view) > 0) causes.push_back(cause);
+  }
+  std::stable_sort(causes.begin(), causes.end(), [&](Cause a, Cause b) { return all[a] > all[b]; });
+  int room = view.columns - line.columns();
+  std::erase_if(causes, [&](Cause cause) {
+    const int columns = entry_columns(cause, view);
+    if (columns > room) return true;
+    room -= columns;
+    return false;
+  });
+  std::sort(causes.begin(), causes.end());
+  for (const Cause cause : causes) {
     const run_view::CauseLook& look = look_of(cause);
     const std::string name(look.name);
     if (view.abilities.colour) {
-      if (line.columns() > 0) line.add("  ");
-      line.add(name.size() == 1 ? fmt::format(" {} ", name) : "  ", cause);
+      line.add("  ").add(name.size() == 1 ? fmt::format(" {} ", name) : "  ", cause);
       if (name.size() > 1) line.add(" " + name, Ink::dim);
-    } else if (name.size() > 1) {
-      line.add(fmt::format("{}{} {}", line.columns() > 0 ? "  " : "", look.key, name));
+    } else {
+      line.add(fmt::format("  {} {}", look.key, name));
     }
   }
   return line;
