@@ -49,6 +49,8 @@ class World {
   void all_or(std::span<uint64_t> values);
   /// Rank `root`'s bytes; what the others pass is ignored.
   std::string broadcast(std::string_view bytes, int root);
+  /// Every rank's bytes in rank order, on every rank.
+  std::vector<std::string> all_gather(std::string_view bytes) { return share(bytes); }
   /// Every rank's bytes in rank order on rank 0, empty elsewhere.
   std::vector<std::string> gather(std::string_view bytes);
   void barrier();
