@@ -1,6 +1,8 @@
 #include "kernels/transport/nccl/nccl_communicator.h"
 
-#include <algorithm>
+#include <cstdio>
+#include <exception>
+#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
@@ -51,101 +53,141 @@ size_t count(const Tensor& tensor) {
 }  // namespace
 
 NcclCommunicator::NcclCommunicator(std::shared_ptr<const Identity> who, std::shared_ptr<NcclShared> shared,
-                                   ncclUniqueId id)
-    : Communicator(std::move(who)), shared_(std::move(shared)) {
+                                   const NcclOptions& options, int gpu, ncclUniqueId id)
+    : Communicator(std::move(who)), shared_(std::move(shared)), options_(options), gpu_(gpu) {
+  bound([&] { connect(id); });
+}
+
+void NcclCommunicator::connect(ncclUniqueId id) {
   const auto connecting = [&] { return doing("connecting"); };
-  cuda::use_gpu(shared_->gpu());
+  if (shared_->stopped()) shared_->throw_stopped(connecting());
+  cuda::use_gpu(gpu_);
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;  // or nothing could be given up
-  config.commName = name().c_str();
-  check_nccl("ncclCommInitRankConfig", ncclCommInitRankConfig(&comm_, size(), id, rank(), &config), connecting);
-  try {
-    shared_->finish(comm_, "ncclCommInitRankConfig", connecting());
-    cuda::check(cudaMalloc(reinterpret_cast<void**>(&flag_), sizeof(int)), connecting);
-    cuda::check(cudaMemset(flag_, 0, sizeof(int)), connecting);
-  } catch (const DeviceError&) {
-    ncclCommAbort(comm_);
-    throw;
-  }
-  shared_->add(comm_, *this->who());
+  ncclComm_t comm = nullptr;
+  const ncclResult_t begun = ncclCommInitRankConfig(&comm, size(), id, rank(), &config);
+  check_nccl("ncclCommInitRankConfig", begun, connecting);
+  handle_ = std::make_shared<NcclHandle>(who(), comm);
+  shared_->add(handle_);
+  shared_->finish(*handle_, "ncclCommInitRankConfig", connecting(), options_.start);
+  cuda::check(cudaMalloc(reinterpret_cast<void**>(&flag_), sizeof(int)), connecting);
+  cuda::check(cudaMemsetAsync(flag_, 0, sizeof(int), nullptr), connecting);
+  cuda::check(cudaStreamSynchronize(nullptr), connecting);
 }
 
 NcclCommunicator::~NcclCommunicator() {
-  // After a stop it was aborted; its kernels may still hold the flag.
-  if (!shared_->remove(comm_) || shared_->interruption()->stopped()) return;
+  // A rank that leaves with an error does not wait for peers, who wait for it.
+  if (std::uncaught_exceptions() > exceptions_)
+    shared_->interruption()->stop(fmt::format("world rank {} left with an error", who()->world_rank(rank())));
+  // After a stop its kernels may still hold the flag.
+  if (!shared_->remove(handle_)) return;
   try {
-    cuda::use_gpu(shared_->gpu());
-    // Without finalising, other ranks would not be waited for, and messages under way be cut off.
-    if (const ncclResult_t result = ncclCommFinalize(comm_); result == ncclSuccess || result == ncclInProgress)
-      shared_->finish(comm_, "ncclCommFinalize", doing("leaving"));
-    ncclCommDestroy(comm_);
-    cuda::report(cudaFree(flag_), [&] { return doing("leaving"); });
+    leave();
   } catch (const DeviceError& error) {
-    std::fprintf(stderr, "penstock: %s\n", error.what());
-    ncclCommAbort(comm_);
+    if (!shared_->interruption()->stopped()) std::fprintf(stderr, "penstock: %s\n", error.what());
   }
+}
+
+void NcclCommunicator::leave() {
+  const auto leaving = [&] { return doing("leaving"); };
+  cuda::use_gpu(gpu_);
+  try {
+    // Without finalising, messages under way would be cut off.
+    const auto ended = handle_->with([](ncclComm_t comm) { return ncclCommFinalize(comm); });
+    if (!ended) return;
+    check_nccl("ncclCommFinalize", *ended, leaving);
+    shared_->finish(*handle_, "ncclCommFinalize", leaving(), options_.end);
+  } catch (const DeviceError&) {
+    shared_->add(handle_);  // to be given up with the rest
+    throw;
+  }
+  ncclComm_t comm = handle_->take();
+  if (comm != nullptr) check_nccl("ncclCommDestroy", ncclCommDestroy(comm), leaving);
+  cuda::report(cudaFree(flag_), leaving);
 }
 
 std::string NcclCommunicator::doing(const char* operation) const {
   return fmt::format("{}: {}", who()->label(), operation);
 }
 
-cuda::CudaStream& NcclCommunicator::used(Stream& stream, const char* operation) {
-  cuda::CudaStream& target = cuda::CudaStream::of(stream);
-  if (shared_->interruption()->stopped()) {
-    throw DeviceError(fmt::format("{} will not come to pass: {}", doing(operation), shared_->interruption()->reason()));
+template <class Work>
+void NcclCommunicator::bound(Work work) const {
+  try {
+    work();
+  } catch (const std::exception& error) {
+    shared_->interruption()->stop(error.what());
+    throw;
   }
-  shared_->used_by(target.failure());
-  return target;
+}
+
+template <class Call, class Doing>
+void NcclCommunicator::queue_on(Stream& stream, const char* name, Call call, const Doing& describe) {
+  bound([&] {
+    cuda::CudaStream& target = cuda::CudaStream::of(stream);
+    if (shared_->stopped()) shared_->throw_stopped(describe());
+    shared_->used_by(target.failure());
+    const cudaStream_t queue = target.ready();
+    const std::optional<ncclResult_t> begun =
+        handle_->with([&](ncclComm_t comm) { return call(comm, queue); });
+    if (!begun) shared_->throw_stopped(describe());
+    check_nccl(name, *begun, describe);
+    if (*begun == ncclInProgress) shared_->finish(*handle_, name, describe(), options_.start);
+  });
 }
 
 void NcclCommunicator::queue_exchange(Stream& stream, TransferGroup group) {
-  const cudaStream_t target = used(stream, "exchange").ready();
-  const auto exchanging = [&] { return doing("exchange"); };
-  check_nccl("ncclGroupStart", ncclGroupStart(), exchanging);
-  for (const Transfer& transfer : group.all()) {
-    if (transfer.bytes == 0) continue;  // on both sides: nothing to wait for
-    const auto one = [&] {
-      return fmt::format("{} of {} bytes {} {}", doing(transfer.sends ? "exchange: send" : "exchange: receive"),
-                         transfer.bytes, transfer.sends ? "to" : "from", who()->peer_label(transfer.peer));
-    };
-    if (transfer.sends) {
-      check_nccl("ncclSend", ncclSend(transfer.data, transfer.bytes, ncclUint8, transfer.peer, comm_, target), one);
-    } else {
-      check_nccl("ncclRecv", ncclRecv(transfer.data, transfer.bytes, ncclUint8, transfer.peer, comm_, target), one);
+  const auto all = std::as_const(group).all();
+  const auto call = [&](ncclComm_t comm, cudaStream_t queue) {
+    ncclResult_t result = ncclGroupStart();
+    if (result != ncclSuccess) return result;
+    for (const Transfer& transfer : all) {
+      if (transfer.bytes == 0) continue;  // on both sides: nothing to wait for
+      result = transfer.sends
+                   ? ncclSend(transfer.data, transfer.bytes, ncclUint8, transfer.peer, comm, queue)
+                   : ncclRecv(transfer.data, transfer.bytes, ncclUint8, transfer.peer, comm, queue);
+      if (result != ncclSuccess && result != ncclInProgress) break;
     }
-  }
-  const ncclResult_t ended = ncclGroupEnd();
-  check_nccl("ncclGroupEnd", ended, exchanging);
-  if (ended == ncclInProgress) shared_->finish(comm_, "ncclGroupEnd", exchanging());
+    const ncclResult_t ended = ncclGroupEnd();  // also of a group that failed: the thread has left it then
+    return result == ncclSuccess || result == ncclInProgress ? ended : result;
+  };
+  queue_on(stream, "exchange", call, [&] {
+    std::string text = doing("exchange");
+    for (const Transfer& transfer : all) {
+      text += fmt::format("{} {} of {} bytes {} {}", &transfer == all.data() ? ":" : ",",
+                          transfer.sends ? "send" : "receive", transfer.bytes, transfer.sends ? "to" : "from",
+                          who()->peer_label(transfer.peer));
+    }
+    return text;
+  });
 }
 
 void NcclCommunicator::queue_collective(Stream& stream, const Collective& collective) {
-  const char* const operation = penstock::transport::name_of(collective.kind);
-  const cudaStream_t target = used(stream, operation).ready();
-  const ncclResult_t started = start(collective, target);
-  check_nccl(operation, started, [&] {
-    return fmt::format("{} of {} elements", doing(operation), collective.input.elements());
+  const char* const name = penstock::transport::name_of(collective.kind);
+  const auto call = [&](ncclComm_t comm, cudaStream_t queue) { return start(collective, comm, queue); };
+  queue_on(stream, name, call, [&] {
+    if (collective.kind == CollectiveKind::barrier) return doing(name);
+    return fmt::format("{} of {} {} elements", doing(name), collective.input.elements(),
+                       penstock::name_of(collective.input.dtype));
   });
-  if (started == ncclInProgress) shared_->finish(comm_, operation, doing(operation));
 }
 
-ncclResult_t NcclCommunicator::start(const Collective& collective, cudaStream_t stream) {
+ncclResult_t NcclCommunicator::start(const Collective& collective, ncclComm_t comm,
+                                     cudaStream_t stream) const {
   const Tensor& input = collective.input;
   const Tensor& output = collective.output;
+  const ncclDataType_t type = type_of(input.dtype);
+  const ncclRedOp_t operation = operation_of(collective.reduction);
   switch (collective.kind) {
     case CollectiveKind::all_reduce:
-      return ncclAllReduce(input.data, output.data, count(input), type_of(input.dtype),
-                           operation_of(collective.reduction), comm_, stream);
+      return ncclAllReduce(input.data, output.data, count(input), type, operation, comm, stream);
     case CollectiveKind::reduce_scatter:
-      return ncclReduceScatter(input.data, output.data, count(output), type_of(input.dtype),
-                               operation_of(collective.reduction), comm_, stream);
+      return ncclReduceScatter(input.data, output.data, count(output), type, operation, comm, stream);
     case CollectiveKind::all_gather:
-      return ncclAllGather(input.data, output.data, input.bytes(), ncclUint8, comm_, stream);
+      return ncclAllGather(input.data, output.data, input.bytes(), ncclUint8, comm, stream);
     case CollectiveKind::broadcast:
-      return ncclBroadcast(input.data, output.data, input.bytes(), ncclUint8, collective.root, comm_, stream);
+      return ncclBroadcast(input.data, output.data, input.bytes(), ncclUint8, collective.root, comm, stream);
     case CollectiveKind::barrier:
-      return ncclAllReduce(flag_, flag_, 1, ncclInt32, ncclSum, comm_, stream);
+      return ncclAllReduce(flag_, flag_, 1, ncclInt32, ncclSum, comm, stream);
   }
   return ncclInternalError;
 }

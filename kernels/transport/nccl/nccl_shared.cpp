@@ -1,20 +1,34 @@
 #include "kernels/transport/nccl/nccl_shared.h"
 
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
-#include "kernels/cuda/runtime/runtime_call.h"
 #include "kernels/device/error.h"
 #include "kernels/transport/nccl/nccl_call.h"
 
 namespace penstock::transport {
+namespace {
 
-NcclShared::NcclShared(int gpu, std::chrono::milliseconds patience)
-    : gpu_(gpu),
-      patience_(patience),
+/// Ends its kernels. NCCL may wait there, for other communicators' kernels too: each has a thread, and none
+/// is waited for.
+void abandon(NcclHandle& handle) {
+  ncclComm_t comm = handle.take();
+  if (comm != nullptr) std::thread([comm] { ncclCommAbort(comm); }).detach();
+}
+
+constexpr const char* message_name = "a message between GPUs";
+
+}  // namespace
+
+NcclShared::NcclShared(World& hosts)
+    : hosts_(hosts),
       interruption_(std::make_shared<Interruption>([this] {
-        { const std::lock_guard lock(mutex_); wakes_ = true; }
+        {
+          const std::lock_guard lock(mutex_);
+          wakes_ = true;
+        }
         changed_.notify_all();
       })),
       thread_([this] { watch(); }) {}
@@ -28,45 +42,55 @@ NcclShared::~NcclShared() {
   thread_.join();
 }
 
-void NcclShared::add(ncclComm_t comm, const Identity& who) {
+void NcclShared::add(std::shared_ptr<NcclHandle> handle) {
   const std::lock_guard lock(mutex_);
-  watched_.push_back({comm, &who, false});
+  if (over_) return abandon(*handle);
+  watched_.push_back(std::move(handle));
 }
 
-bool NcclShared::remove(ncclComm_t comm) {
+bool NcclShared::remove(const std::shared_ptr<NcclHandle>& handle) {
   const std::lock_guard lock(mutex_);
-  const auto found =
-      std::find_if(watched_.begin(), watched_.end(), [&](const Watched& one) { return one.comm == comm; });
-  if (found == watched_.end()) return false;
-  const bool usable = !found->aborted;
-  watched_.erase(found);
-  return usable;
+  // Between a stop and its thread it stays: its kernels have to be ended.
+  if (over_ || interruption_->stopped()) return false;
+  watched_.erase(std::remove(watched_.begin(), watched_.end(), handle), watched_.end());
+  return true;
 }
 
 void NcclShared::used_by(const std::shared_ptr<StreamFailure>& stream) {
   const std::lock_guard lock(mutex_);
+  if (over_) stream->fail(message_name, interruption_->reason());
   if (std::find(streams_.begin(), streams_.end(), stream) == streams_.end()) streams_.push_back(stream);
 }
 
-void NcclShared::finish(ncclComm_t comm, const char* call, const std::string& doing) const {
+bool NcclShared::stopped() const {
+  if (!interruption_->stopped() && hosts_.stopped()) interruption_->stop(hosts_.stop_reason());
+  return interruption_->stopped();
+}
+
+void NcclShared::throw_stopped(const std::string& doing) const {
+  throw DeviceError(fmt::format("{} will not come to pass: {}", doing, interruption_->reason()));
+}
+
+void NcclShared::finish(NcclHandle& handle, const char* call, const std::string& doing,
+                        std::chrono::milliseconds patience) const {
   const auto start = std::chrono::steady_clock::now();
   for (;;) {
     ncclResult_t state = ncclSuccess;
-    const ncclResult_t asked = ncclCommGetAsyncError(comm, &state);
-    if (asked != ncclSuccess) throw_nccl_error("ncclCommGetAsyncError", asked, doing);
+    const auto asked = handle.with([&](ncclComm_t comm) { return ncclCommGetAsyncError(comm, &state); });
+    if (!asked || stopped()) throw_stopped(fmt::format("{}: {}", doing, call));
+    if (*asked != ncclSuccess) throw_nccl_error("ncclCommGetAsyncError", *asked, doing);
     if (state == ncclSuccess) return;
     if (state != ncclInProgress) throw_nccl_error(call, state, doing);
-    if (interruption_->stopped())
-      throw DeviceError(fmt::format("{}: {} will not come to pass: {}", doing, call, interruption_->reason()));
     const auto waited = std::chrono::steady_clock::now() - start;
-    if (waited > patience_) {
-      throw DeviceError(fmt::format(
-          "{}: {} did not end within {} s: a rank is missing, or cannot be reached (NCCL_DEBUG=INFO in [comm.nccl])",
-          doing, call, std::chrono::duration<double>(patience_).count()));
+    if (waited > patience) {
+      throw DeviceError(
+          fmt::format("{}: {} did not end within {} s: a rank is missing, or cannot be reached "
+                      "(comm.nccl = {{NCCL_DEBUG = \"INFO\"}} shows what NCCL tries)",
+                      doing, call, std::chrono::duration<double>(patience).count()));
     }
     // Most calls end at once; connecting takes seconds.
     std::this_thread::sleep_for(waited < std::chrono::milliseconds(5) ? std::chrono::microseconds(20)
-                                                                      : std::chrono::microseconds(2000));
+                                                                      : std::chrono::microseconds(500));
   }
 }
 
@@ -77,38 +101,36 @@ void NcclShared::watch() {
     {
       std::unique_lock lock(mutex_);
       changed_.wait_for(lock, interval, [&] { return ends_ || wakes_; });
-      if (ends_) return;
-      if (!interruption_->stopped()) error = find_error();
+      if (ends_ && !wakes_) return;
+      if (!wakes_) error = find_error();
     }
     if (!error.empty()) interruption_->stop(error);
-    if (interruption_->stopped()) return abort_all();
+    if (!stopped()) continue;
+    give_up();
+    hosts_.abort(interruption_->reason());
+    return;
   }
 }
 
 std::string NcclShared::find_error() {
-  for (const Watched& one : watched_) {
+  for (const auto& handle : watched_) {
     ncclResult_t state = ncclSuccess;
-    const ncclResult_t asked = ncclCommGetAsyncError(one.comm, &state);
-    const ncclResult_t result = asked == ncclSuccess ? state : asked;
+    const auto asked = handle->if_free([&](ncclComm_t comm) { return ncclCommGetAsyncError(comm, &state); });
+    if (!asked) continue;
+    const ncclResult_t result = *asked == ncclSuccess ? state : *asked;
     if (result != ncclSuccess && result != ncclInProgress)
-      return fmt::format("{}: NCCL lost it: {}", one.who->label(), ncclGetErrorString(result));
+      return fmt::format("{}: NCCL lost it: {}", handle->who().label(), nccl_error_text(result));
   }
   return {};
 }
 
-void NcclShared::abort_all() {
+void NcclShared::give_up() {
   const std::lock_guard lock(mutex_);
+  over_ = true;
   // First the streams: once their kernels give up, nobody may take what they left for a result.
-  for (const auto& stream : streams_) stream->fail("a message between GPUs", interruption_->reason());
-  try {
-    cuda::use_gpu(gpu_);
-  } catch (const DeviceError&) {
-    return;  // the GPU is lost, and its kernels with it
-  }
-  for (Watched& one : watched_) {
-    one.aborted = true;
-    ncclCommAbort(one.comm);
-  }
+  for (const auto& stream : streams_) stream->fail(message_name, interruption_->reason());
+  for (const auto& handle : watched_) abandon(*handle);
+  watched_.clear();
 }
 
 }  // namespace penstock::transport

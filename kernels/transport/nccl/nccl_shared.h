@@ -8,56 +8,55 @@
 #include <thread>
 #include <vector>
 
-#include <nccl.h>
-
 #include "kernels/device/stream_failure.h"
 #include "kernels/transport/interruption.h"
+#include "kernels/transport/nccl/nccl_handle.h"
+#include "kernels/transport/world.h"
 
 namespace penstock::transport {
 
-/// What a rank's NCCL communicators share: the stop, and the thread that looks for errors which NCCL finds while
-/// nobody calls it.
+/// What a rank's NCCL communicators share: the stop, and the thread that looks for errors which NCCL, or the
+/// hosts' world, finds while nobody calls them.
 class NcclShared {
  public:
-  NcclShared(int gpu, std::chrono::milliseconds patience);
+  /// `hosts` outlives it.
+  explicit NcclShared(World& hosts);
   ~NcclShared();
   NcclShared(const NcclShared&) = delete;
   NcclShared& operator=(const NcclShared&) = delete;
 
   const std::shared_ptr<Interruption>& interruption() const { return interruption_; }
-  int gpu() const { return gpu_; }
 
-  /// From now on watched; aborted at a stop. `who` outlives remove().
-  void add(ncclComm_t comm, const Identity& who);
-  /// No longer. False if it was aborted: then it must not be used any more.
-  bool remove(ncclComm_t comm);
-  /// A stream that used a communicator: it fails at a stop.
+  /// From now on watched, and given up at a stop; at once, if there was one.
+  void add(std::shared_ptr<NcclHandle> handle);
+  /// No longer watched. False after a stop: then nothing is left to be done with it.
+  bool remove(const std::shared_ptr<NcclHandle>& handle);
+  /// A stream that uses a communicator: it fails at a stop.
   void used_by(const std::shared_ptr<StreamFailure>& stream);
 
-  /// Waits until NCCL has finished what it started with this communicator. DeviceError with `call` and `doing` at an
+  /// Waits until NCCL has finished what it started in `call`. DeviceError that begins with `doing`, at an
   /// error, a stop, or when patience is over.
-  void finish(ncclComm_t comm, const char* call, const std::string& doing) const;
+  void finish(NcclHandle& handle, const char* call, const std::string& doing,
+              std::chrono::milliseconds patience) const;
+  /// Whether the world, or that of the hosts, was stopped.
+  bool stopped() const;
+  /// DeviceError: "<doing> will not come to pass: <why the world was stopped>".
+  [[noreturn]] void throw_stopped(const std::string& doing) const;
 
  private:
-  struct Watched {
-    ncclComm_t comm = nullptr;
-    const Identity* who = nullptr;
-    bool aborted = false;
-  };
-
   void watch();
   std::string find_error();
-  void abort_all();
+  void give_up();
 
-  const int gpu_;
-  const std::chrono::milliseconds patience_;
+  World& hosts_;
   std::shared_ptr<Interruption> interruption_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<Watched> watched_;
+  std::vector<std::shared_ptr<NcclHandle>> watched_;
   std::vector<std::shared_ptr<StreamFailure>> streams_;
   bool ends_ = false;
   bool wakes_ = false;
+  bool over_ = false;  ///< everything was given up
   std::thread thread_;
 };
 
