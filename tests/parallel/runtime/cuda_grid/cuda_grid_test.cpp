@@ -32,7 +32,7 @@ References& references() {
   return all;
 }
 
-class CudaPairwise : public ::testing::TestWithParam<Point> {
+class CudaGrid : public ::testing::TestWithParam<Point> {
  public:
   /// One of 1, 2 and 8, differing between points that differ.
   static int places(const Point& point) {
@@ -49,7 +49,7 @@ class CudaPairwise : public ::testing::TestWithParam<Point> {
   }
 };
 
-TEST_P(CudaPairwise, SameBitsInproc) {
+TEST_P(CudaGrid, SameBitsInproc) {
   Job job = job_of(GetParam(), 2);
   const Result& expected = references().of(job);
   prepare(job, GetParam(), GetParam()[Axis::cut] == 0 ? 1 : 4);  // evenly cut: all on one
@@ -58,7 +58,7 @@ TEST_P(CudaPairwise, SameBitsInproc) {
   EXPECT_EQ(fake_cuda::lost_because(), "");
 }
 
-TEST_P(CudaPairwise, SameBitsByNccl) {
+TEST_P(CudaGrid, SameBitsByNccl) {
   Job job = job_of(GetParam(), 2);
   const Result& expected = references().of(job);
   fake_nccl::reset();
@@ -71,8 +71,40 @@ TEST_P(CudaPairwise, SameBitsByNccl) {
   EXPECT_EQ(fake_nccl::aborts(), 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(Grid, CudaPairwise, ::testing::ValuesIn(pairwise_points(few_ranks)),
-                         [](const auto& test) { return name_of(test.param); });
+/// Four schedules on up to four ranks; what else differs is dealt out.
+std::vector<Point> quick_points() {
+  constexpr std::array<std::string_view, 4> names{"1f1b", "interleaved", "zb-h1", "zbv"};
+  std::vector<Point> points;
+  for (const std::string_view name : names) {
+    const auto& schedules = grid_schedules();
+    int schedule = 0;
+    while (schedules[static_cast<size_t>(schedule)].name != name) ++schedule;
+    for (int layout = 0; layout < grid_sizes()[Axis::layout]; ++layout) {
+      const GridLayout& ranks = grid_layouts()[static_cast<size_t>(layout)];
+      if (!few_ranks(ranks) || ranks.replicas > 2) continue;
+      const int number = static_cast<int>(points.size());
+      Point point{};
+      point[Axis::schedule] = schedule;
+      point[Axis::layout] = layout;
+      point[Axis::recompute] = number % 2 == 0 ? 0 : 2;  // none, full
+      point[Axis::compute] = number / 2 % 2;
+      point[Axis::family] = number / 3 % 2;
+      point[Axis::cut] = number % 3;
+      point[Axis::streams] = number / 4 % 2;
+      point[Axis::buffering] = number / 5 % 2;
+      point[Axis::windows] = number % 2;
+      points.push_back(point);
+    }
+  }
+  return points;
+}
+
+std::string point_name(const ::testing::TestParamInfo<Point>& point) {
+  return name_of(point.param);
+}
+
+INSTANTIATE_TEST_SUITE_P(Quick, CudaGrid, ::testing::ValuesIn(quick_points()), point_name);
+INSTANTIATE_TEST_SUITE_P(Pairwise, CudaGrid, ::testing::ValuesIn(pairwise_points(few_ranks)), point_name);
 
 }  // namespace
 }  // namespace penstock::testing
