@@ -73,6 +73,16 @@ if(PENSTOCK_HAVE_CUDA)
                  "${PENSTOCK_CUDNN_FRONTEND_INCLUDE_DIR})")
 endif()
 
+# Messages between GPUs of several processes: the header alone, as the library is opened at its first call.
+set(PENSTOCK_HAVE_NCCL OFF)
+if(PENSTOCK_HAVE_CUDA)
+  find_path(PENSTOCK_NCCL_INCLUDE_DIR nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
+  if(PENSTOCK_NCCL_INCLUDE_DIR)
+    set(PENSTOCK_HAVE_NCCL ON)
+  endif()
+endif()
+message(STATUS "Transport nccl: ${PENSTOCK_HAVE_NCCL} (${PENSTOCK_NCCL_INCLUDE_DIR})")
+
 # Tests run CUDA's kernels without a GPU: compiled as C++, on fibers (tests/simt).
 if(PENSTOCK_TESTS AND PENSTOCK_HAVE_CUDA)
   set(PENSTOCK_CUDA_INCLUDE_DIR ${CUDAToolkit_INCLUDE_DIRS})

@@ -58,30 +58,65 @@ CudaBackend make_cuda(const CudaRequest& request) {
   }
 }
 
+/// The others, who wait for rank 0's communicators, are told.
+std::string placement_of(transport::World& world, const std::vector<std::string>& places,
+                         bool share_devices) {
+  try {
+    return cuda_placement(places, share_devices);
+  } catch (const DeviceError& error) {
+    world.abort(error.what());
+    throw transport::LaunchError(error.what());
+  }
+}
+
+std::string nccl_note(const Job& job, const transport::World& world) {
+  std::string note = fmt::format("transport {}", world.description());
+  for (const auto& [name, value] : job.comm.nccl) note += fmt::format(", {}={}", name, value);
+  return note;
+}
+
 }  // namespace
 
 Backend make_backend(const Job& job, int rank) {
   if (job.parallel.device != DeviceChoice::cuda) return cpu_backend(job, rank);
   CudaBackend made = make_cuda(cuda_request(job, rank));
-  return {std::move(made.device), std::move(made.math), std::move(made.matmul_plans), {}};
+  return {std::move(made.device), std::move(made.math), std::move(made.matmul_plans), {}, nullptr};
 }
 
 Backend make_backend(const Job& job, transport::World& world) {
-  if (job.parallel.device != DeviceChoice::cuda) return cpu_backend(job, world.rank());
-  if (world.size() > 1 && world.transport() != "inproc") {
+  const bool nccl = world.transport() == "nccl";
+  if (job.parallel.device != DeviceChoice::cuda) {
+    if (nccl)
+      throw transport::LaunchError(
+          "comm.transport = \"nccl\" carries messages between GPUs, and this machine has none that can be "
+          "used "
+          "(parallel.device = \"cuda\" says why); or leave it \"auto\"");
+    return cpu_backend(job, world.rank());
+  }
+  if (world.size() > 1 && world.transport() != "inproc" && !nccl) {
     throw transport::LaunchError(fmt::format(
-        "transport {}: ranks on GPUs share one process in this version; start it without mpirun or srun, as "
-        "`penstock train JOB` (comm.transport = \"inproc\")",
+        "comm.transport = \"{}\" moves the processor's memory; GPUs of several processes talk by \"nccl\" "
+        "(or \"auto\"), those of one process by \"inproc\"",
         world.transport()));
   }
   CudaRequest request = cuda_request(job, world.rank());
+  if (nccl) request.share_devices = false;
   find_local_rank(request, world);
   CudaBackend made = make_cuda(request);
   world.attach(made.access);
   const std::vector<std::string> places = world.gather(made.place);
   std::string placement;
-  if (world.rank() == 0) placement = cuda_placement(places, job.parallel.share_devices);
-  return {std::move(made.device), std::move(made.math), std::move(made.matmul_plans), std::move(placement)};
+  if (world.rank() == 0) placement = placement_of(world, places, request.share_devices);
+  Backend backend{std::move(made.device), std::move(made.math), std::move(made.matmul_plans),
+                  std::move(placement), nullptr};
+  if (nccl) {
+    if (world.rank() == 0) backend.placement += nccl_note(job, world);
+    DeviceOptions options;
+    options.rank = world.rank();
+    options.clock = backend.device->options().clock;
+    backend.processor = cpu::make_cpu_device(options);
+  }
+  return backend;
 }
 
 runtime::PipelineRequest pipeline_request(const Job& job, bool logits) {

@@ -18,7 +18,11 @@ struct Backend {
   math::Math math;
   /// Where products are planned once for all ranks (trainer/run_matmul_plans.h); null: they are no choice.
   std::shared_ptr<MatmulPlans> matmul_plans;
-  std::string placement;  ///< on rank 0: which rank has which GPU, a line each; else empty
+  std::string placement;              ///< on rank 0: which rank has which GPU, a line each; else empty
+  std::unique_ptr<Device> processor;  ///< where hosts have a world of their own (World::hosts)
+
+  /// Whose streams carry what the hosts tell each other; its clock is the device's.
+  Device& messenger() { return processor ? *processor : *device; }
 };
 
 /// The backend of a rank that works by itself. DeviceError with the reason if this machine or build does not

@@ -55,7 +55,7 @@ StepAccounting::StepAccounting(const RankContext& context, Device& device, trans
       clock_(*device.options().clock),
       clocks_(clocks),
       standstills_(clock_),
-      gathering_(context.world, device, pipelines_of(context.engine.plan().topology),
+      gathering_(context.world.hosts(), device, pipelines_of(context.engine.plan().topology),
                  context.engine.plan().training) {
   if (gathering_.leads())
     accountant_ = std::make_unique<accounting::Accountant>(context.engine.plan().training);

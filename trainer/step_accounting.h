@@ -21,7 +21,8 @@ namespace penstock {
 /// works on the next step, or at once before a pause. No step waits for it.
 class StepAccounting : public Participant {
  public:
-  /// Collective. `clocks` were measured. `step_report` writes what is found.
+  /// Collective. `device`: of the hosts' messages. `clocks` were measured. `step_report` writes what is
+  /// found.
   StepAccounting(const RankContext& context, Device& device, transport::ClockAlignment& clocks,
                  StepReport& step_report, RunAccount& run);
 

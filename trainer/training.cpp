@@ -206,7 +206,7 @@ ExitCode train(Job asked, const TrainOptions& options, transport::World& world, 
   const std::string matmul_plans = settle_matmul_plans(
       backend, plan, point.checkpoint ? &point.checkpoint->manifest() : nullptr, world, paths, reports);
   const MemoryReport memory = memory_report(job, backend, plan);
-  const bool in_one_process = world.transport() == "inproc";
+  const bool in_one_process = world.hosts().transport() == "inproc";
   check_memory_limit(memory, asked, *backend.device, in_one_process);
   // Ranks that share processors measure at the same time, as they will compute at the same time.
   std::array<double, 1> roof{measure_matmul_roof(*backend.device, backend.math, plan.ranks.front().compute)};
@@ -247,11 +247,11 @@ ExitCode train(Job asked, const TrainOptions& options, transport::World& world, 
   StopRequests requests(stop, reports, [&] { return checkpointing.save_seconds(); });
   Validation validation(context);
   StepReport step_report(job, roof[0], point.step, reports);
-  transport::ClockAlignment clocks(world, *backend.device);
+  transport::ClockAlignment clocks(world.hosts(), backend.messenger());
   clocks.measure();
   StepTrace step_trace(context, paths, clocks);
   RunAccount run_account(engine.plan(), job, std::move(costs), share);
-  StepAccounting step_accounting(context, *backend.device, clocks, step_report, run_account);
+  StepAccounting step_accounting(context, backend.messenger(), clocks, step_report, run_account);
   StepLoop loop;
   loop.train_step = [&](int64_t step) { return train_step(context, batches, step_accounting, step); };
   loop.vote = [&](const Decision& wishes) { return vote(world, wishes); };

@@ -17,15 +17,24 @@ int number_in(const char* text) {
   return error == std::errc() && stop == end && value > 0 ? value : 0;
 }
 
+/// TCP would do.
+bool does_without_mpi(const LaunchRequest& request) {
+  return request.transport == TransportChoice::tcp ||
+         (wants_nccl(request) && request.bootstrap != BootstrapChoice::mpi);
+}
+
 std::string start_command(const LaunchRequest& request, const LaunchSigns& signs, int64_t ranks) {
-  if (request.transport == TransportChoice::tcp) {
+  if (request.transport == TransportChoice::tcp ||
+      (wants_nccl(request) && request.bootstrap == BootstrapChoice::tcp)) {
     if (signs.slurm_tasks > 0) return fmt::format("srun -n {} {}", ranks, request.command);
     if (signs.mpirun_processes == 0)
       return fmt::format("RANK=r WORLD_SIZE={} MASTER_ADDR=host MASTER_PORT=port {}, for each r from 0 to {}",
                          ranks, request.command, ranks - 1);
   }
-  return signs.slurm_tasks > 0 ? fmt::format("srun --mpi=pmix -n {} {}", ranks, request.command)
-                               : fmt::format("mpirun -n {} {}", ranks, request.command);
+  if (signs.slurm_tasks > 0)
+    return fmt::format("srun {}-n {} {}", does_without_mpi(request) ? "" : "--mpi=pmix ", ranks,
+                       request.command);
+  return fmt::format("mpirun -n {} {}", ranks, request.command);
 }
 
 int checked_ranks(int64_t pipeline, int64_t data) {
@@ -41,7 +50,9 @@ int checked_ranks(int64_t pipeline, int64_t data) {
 LaunchPlan plan_inproc(const LaunchRequest& request) {
   const int64_t data = request.data.value_or(1);
   const int ranks = checked_ranks(request.pipeline, data);
-  return {TransportKind::inproc, ranks, static_cast<int>(request.pipeline), static_cast<int>(data)};
+  const bool nccl = request.transport == TransportChoice::nccl;
+  return {nccl ? TransportKind::nccl : TransportKind::inproc, ranks, static_cast<int>(request.pipeline),
+          static_cast<int>(data)};
 }
 
 void refuse_singletons(const LaunchRequest& request, const LaunchSigns& signs) {
@@ -66,19 +77,26 @@ LaunchSigns read_launch_signs(const std::function<const char*(const char*)>& var
   LaunchSigns signs;
   signs.mpirun_processes = number_in(variable("OMPI_COMM_WORLD_SIZE"));
   signs.process_manager = variable("PMIX_RANK") != nullptr || variable("PMI_RANK") != nullptr;
+  if (variable("RANK") != nullptr) signs.torch_processes = number_in(variable("WORLD_SIZE"));
   signs.slurm_tasks = number_in(variable("SLURM_NTASKS"));
   signs.slurm_step = variable("SLURM_STEP_ID") != nullptr;
   return signs;
 }
 
+bool wants_nccl(const LaunchRequest& request) {
+  return request.transport == TransportChoice::nccl ||
+         (request.transport == TransportChoice::automatic && request.cuda);
+}
+
 bool needs_mpi(const LaunchRequest& request, const LaunchSigns& signs, bool mpi_built_in) {
-  if (request.transport == TransportChoice::nccl) {
-    throw LaunchError(
-        "comm.transport = \"nccl\" is not built in; use \"auto\", \"inproc\", \"mpi\" or \"tcp\"");
-  }
   if (request.transport == TransportChoice::tcp) return false;
-  const bool asked = request.transport == TransportChoice::mpi;
   const bool launched = signs.mpirun_processes > 1 || signs.process_manager;
+  bool asked = request.transport == TransportChoice::mpi;
+  if (wants_nccl(request)) {
+    if (request.bootstrap == BootstrapChoice::tcp) return false;
+    if (request.bootstrap == BootstrapChoice::automatic) return launched && mpi_built_in;
+    asked = true;
+  }
   // srun without a PMI: libraries end the process, with a page about themselves, where they are initialised.
   const bool unconnected = !launched && signs.slurm_step && signs.slurm_tasks > 1;
   if (unconnected || (!asked && !launched)) return false;
@@ -89,7 +107,16 @@ bool needs_mpi(const LaunchRequest& request, const LaunchSigns& signs, bool mpi_
       fmt::format("{}, but this build has no MPI; install libopenmpi-dev, configure again and rebuild, or "
                   "start one process "
                   "without a launcher and let comm.transport = \"inproc\" run all ranks in it",
-                  asked ? "comm.transport = \"mpi\"" : "a launcher started this process as one of several"));
+                  asked ? (wants_nccl(request) ? "comm.bootstrap = \"mpi\"" : "comm.transport = \"mpi\"")
+                        : "a launcher started this process as one of several"));
+}
+
+bool needs_tcp(const LaunchRequest& request, const LaunchSigns& signs, bool mpi_built_in) {
+  if (request.transport == TransportChoice::tcp) return true;
+  if (!wants_nccl(request) || needs_mpi(request, signs, mpi_built_in)) return false;
+  const bool several =
+      signs.mpirun_processes > 1 || signs.torch_processes > 1 || (signs.slurm_step && signs.slurm_tasks > 1);
+  return several || request.bootstrap == BootstrapChoice::tcp;
 }
 
 LaunchPlan plan_launch(const LaunchRequest& request, const LaunchSigns& signs, int processes) {
@@ -110,8 +137,11 @@ LaunchPlan plan_launch(const LaunchRequest& request, const LaunchSigns& signs, i
     }
     return plan_inproc(request);
   }
-  const bool tcp = request.transport == TransportChoice::tcp;
-  if (!tcp && processes <= 1 && signs.slurm_tasks > 1) refuse_singletons(request, signs);
+  const TransportKind kind = wants_nccl(request)                         ? TransportKind::nccl
+                             : request.transport == TransportChoice::tcp ? TransportKind::tcp
+                                                                         : TransportKind::mpi;
+  if (kind != TransportKind::tcp && processes <= 1 && signs.slurm_tasks > 1)
+    refuse_singletons(request, signs);
   if (processes == 0) return plan_inproc(request);
   if (processes == 1 && request.transport == TransportChoice::automatic && request.pipeline == 1 &&
       request.data.value_or(1) == 1) {
@@ -122,7 +152,7 @@ LaunchPlan plan_launch(const LaunchRequest& request, const LaunchSigns& signs, i
 
   if (!request.data.has_value()) {
     if (request.pipeline >= 1 && processes % request.pipeline == 0) {
-      return {tcp ? TransportKind::tcp : TransportKind::mpi, processes, static_cast<int>(request.pipeline),
+      return {kind, processes, static_cast<int>(request.pipeline),
               static_cast<int>(processes / request.pipeline)};
     }
     const int64_t wanted = (processes / checked_ranks(request.pipeline, 1) + 1) * request.pipeline;
@@ -140,8 +170,7 @@ LaunchPlan plan_launch(const LaunchRequest& request, const LaunchSigns& signs, i
                     request.pipeline, *request.data, ranks, processes, processes == 1 ? "was" : "were",
                     start_command(request, signs, ranks), alternative));
   }
-  return {tcp ? TransportKind::tcp : TransportKind::mpi, ranks, static_cast<int>(request.pipeline),
-          static_cast<int>(*request.data)};
+  return {kind, ranks, static_cast<int>(request.pipeline), static_cast<int>(*request.data)};
 }
 
 }  // namespace penstock::transport

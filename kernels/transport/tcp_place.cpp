@@ -100,7 +100,7 @@ TcpPlace read_tcp_place(const Variables& variable, const std::string& address, i
     if (port != 0) place.port = port;
     if (place.address.empty() || place.port == 0) {
       throw LaunchError(fmt::format(
-          "comm.transport = \"tcp\": rank {} of {} ({}) does not know where rank 0 is: set {}", place.rank,
+          "ranks meet by tcp: rank {} of {} ({}) does not know where rank 0 is: set {}", place.rank,
           place.ranks, starter.rank,
           place.address.empty() ? "comm.address, or MASTER_ADDR in the environment, to rank 0's host"
                                 : "comm.port, or MASTER_PORT in the environment, to a free port there"));
@@ -114,7 +114,7 @@ TcpPlace read_tcp_place(const Variables& variable, const std::string& address, i
     return place;
   }
   throw LaunchError(
-      "comm.transport = \"tcp\", but nothing says which rank this process is: start it with srun or mpirun, "
+      "ranks meet by tcp, but nothing says which rank this process is: start it with srun or mpirun, "
       "or once a "
       "rank with RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT in its environment");
 }

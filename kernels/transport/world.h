@@ -27,8 +27,13 @@ class World {
 
   int rank() const { return rank_; }
   int size() const { return size_; }
-  /// "inproc", "mpi".
+  /// "inproc", "mpi", "tcp", "nccl".
   virtual std::string_view transport() const = 0;
+  /// The same with what a log should know.
+  virtual std::string description() const { return std::string(transport()); }
+  /// The world through which the hosts talk: its communicators carry host memory on the processor's streams,
+  /// and are created like these. This one itself, but for nccl; on GPUs of one process there is none such.
+  virtual World& hosts() { return *this; }
 
   /// This rank's device, where it is not the processor; before communicators are created, and alive as long
   /// as they are. Not collective, but every rank does it, or none.
@@ -49,6 +54,8 @@ class World {
   void all_or(std::span<uint64_t> values);
   /// Rank `root`'s bytes; what the others pass is ignored.
   std::string broadcast(std::string_view bytes, int root);
+  /// Every rank's bytes in rank order, on every rank.
+  std::vector<std::string> all_gather(std::string_view bytes) { return share(bytes); }
   /// Every rank's bytes in rank order on rank 0, empty elsewhere.
   std::vector<std::string> gather(std::string_view bytes);
   void barrier();
@@ -59,6 +66,8 @@ class World {
   virtual void abort(const std::string& reason) = 0;
   /// Whether abort() was called, or an operation failed.
   virtual bool stopped() const = 0;
+  /// Why; empty until then.
+  virtual std::string stop_reason() const = 0;
 
  protected:
   World(int rank, int size) : rank_(rank), size_(size) {}

@@ -33,25 +33,37 @@ struct Message {
   Tensor in;
 };
 
+// The device's, as that of boundaries is: two messages of each size.
+class MessageMemory {
+ public:
+  MessageMemory(Device& device, int64_t bytes)
+      : device_(device),
+        arena_(device.create_arena(ArenaTag::communication, 4 * aligned(static_cast<size_t>(bytes)))) {}
+  ~MessageMemory() { device_.destroy_arena(ArenaTag::communication); }
+  MessageMemory(const MessageMemory&) = delete;
+  MessageMemory& operator=(const MessageMemory&) = delete;
+
+  Tensor tensor(const char* name, int64_t bytes) { return arena_.allocate(name, DType::u8, Shape{bytes}); }
+
+ private:
+  Device& device_;
+  Arena& arena_;
+};
+
 // A rank's end of an edge.
 class EdgeMeter {
  public:
   EdgeMeter(Device& device, transport::Communicator& pipeline, int64_t bytes, int repetitions)
       : pipeline_(pipeline),
         repetitions_(repetitions),
+        memory_(device, bytes + small_bytes),
         sender_(device.create_stream("measured sends", StreamUse::transfer)),
         receiver_(device.create_stream("measured receives", StreamUse::transfer)),
         sent_(device.create_event("sent")),
-        received_(device.create_event("received")),
-        memory_(2 * static_cast<size_t>(bytes + small_bytes)) {
-    char* at = memory_.data();
-    const auto tensor = [&at](int64_t size) {
-      const Tensor made(at, DType::u8, Shape{size});
-      at += size;
-      return made;
-    };
-    large_ = {tensor(bytes), tensor(bytes)};
-    small_ = {tensor(small_bytes), tensor(small_bytes)};
+        received_(device.create_event("received")) {
+    large_ = {memory_.tensor("large message out", bytes), memory_.tensor("large message in", bytes)};
+    small_ = {memory_.tensor("small message out", small_bytes),
+              memory_.tensor("small message in", small_bytes)};
   }
 
   Incoming measure(int peer) {
@@ -92,7 +104,8 @@ class EdgeMeter {
     });
   }
 
-  // As the executor does it: a stream for what is sent, one for what is received.
+  // As the executor does it: a stream for what is sent, one for what is received. The lower rank sends first:
+  // some transports do one thing after another.
   double both_ways(int peer) {
     return median(repetitions_, [&](double* begin, double* end) {
       // The peer is there when the small message is.
@@ -100,8 +113,10 @@ class EdgeMeter {
       receiver_->record(*received_);
       sender_->wait(*received_);
       receiver_->stamp(begin);
-      pipeline_.exchange(*sender_, {send_to(peer, large_.out)});
+      const bool sends_first = pipeline_.rank() < peer;
+      if (sends_first) pipeline_.exchange(*sender_, {send_to(peer, large_.out)});
       pipeline_.exchange(*receiver_, {receive_from(peer, large_.in)});
+      if (!sends_first) pipeline_.exchange(*sender_, {send_to(peer, large_.out)});
       receiver_->stamp(end);
       sender_->record(*sent_);
       receiver_->wait(*sent_);
@@ -110,11 +125,11 @@ class EdgeMeter {
 
   transport::Communicator& pipeline_;
   int repetitions_;
+  MessageMemory memory_;
   std::unique_ptr<Stream> sender_;
   std::unique_ptr<Stream> receiver_;
   std::unique_ptr<Event> sent_;
   std::unique_ptr<Event> received_;
-  std::vector<char> memory_;  // host memory: what stands behind the transports that exist
   Message large_;
   Message small_;
 };

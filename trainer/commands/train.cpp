@@ -20,7 +20,7 @@ namespace {
 
 // One switch a process: signals belong to it, not to a rank.
 int train_rank(const Job& job, const TrainOptions& options, transport::World& world) {
-  const bool first_of_process = world.rank() == 0 || world.transport() != "inproc";
+  const bool first_of_process = world.rank() == 0 || world.hosts().transport() != "inproc";
   std::optional<StopSwitch> stop;
   if (first_of_process) {
     const RunPaths paths(std::filesystem::path(job.run.folder) / job.run.name);

@@ -157,6 +157,30 @@ void check_parallel(const Job& job, CrossChecks& checks) {
   }
 }
 
+void check_comm(const Job& job, CrossChecks& checks) {
+  const CommSection& comm = job.comm;
+  if (!checks.know({"comm.transport"})) return;
+  const bool nccl = comm.transport == TransportChoice::nccl;
+  // Where it is left open, another machine may have GPUs.
+  const bool on_processor = checks.given("parallel.device") && job.parallel.device == DeviceChoice::cpu;
+  const bool may_be_nccl = nccl || (comm.transport == TransportChoice::automatic && !on_processor);
+  checks.expect(!nccl || !on_processor, "comm.transport",
+                "\"nccl\" carries messages between GPUs, but parallel.device = \"cpu\"; leave it \"auto\"");
+  checks.expect(may_be_nccl || comm.bootstrap == BootstrapChoice::automatic, "comm.bootstrap",
+                "it is how NCCL's ranks find each other, and this job does not use NCCL; leave it out");
+  checks.expect(may_be_nccl || comm.nccl.empty(), "comm.nccl", "this job does not use NCCL; leave it out");
+  checks.expect(
+      !nccl || !job.parallel.share_devices || !checks.know({"parallel.share_devices"}),
+      "parallel.share_devices",
+      "NCCL takes one rank a GPU; leave it out, or run all ranks in one process with comm.transport = "
+      "\"inproc\"");
+  if (!checks.know({"comm.nccl"})) return;
+  for (const auto& [name, value] : comm.nccl) {
+    checks.expect(name.rfind("NCCL_", 0) == 0 && value.find('\0') == std::string::npos, "comm.nccl",
+                  fmt::format("`{}` is no variable of NCCL's; their names begin with NCCL_", name));
+  }
+}
+
 void check_conservative(const Job& job, CrossChecks& checks) {
   if (!checks.know({"bubble_budget.conservative"})) return;
   Job described;
@@ -188,6 +212,7 @@ void check_across(const Job& job, const GivenKeys& given, int64_t shared_ranks, 
   check_learning_rate(job, checks);
   check_data(job, checks);
   check_parallel(job, checks);
+  check_comm(job, checks);
   check_conservative(job, checks);
   check_trace(job, checks);
 }

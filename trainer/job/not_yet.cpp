@@ -16,7 +16,6 @@ struct NotYet {
 };
 
 constexpr const char* kAsCompute = "messages carry the compute dtype";
-constexpr const char* kNoNccl = "ranks on GPUs share one process (inproc)";
 
 constexpr NotYet kNotYet[] = {
     {"precision.compute", "it computes in fp32 or bf16",
@@ -34,9 +33,6 @@ constexpr NotYet kNotYet[] = {
        return name == "dualpipe" || name == "chimera" || name == "2bw";
      }},
     {"parallel.sharded_optimizer", "every replica holds the whole optimizer"},
-    {"comm.transport", kNoNccl, [](const Job& job) { return job.comm.transport == TransportChoice::nccl; }},
-    {"comm.bootstrap", "NCCL's communicators need it, and there are none"},
-    {"comm.nccl", kNoNccl},
     {"numerics.on_nonfinite", "it can stop or skip the step",
      [](const Job& job) { return job.numerics.on_nonfinite == NumericsPolicy::rollback; }},
     {"numerics.on_spike", "it can warn or stop",

@@ -95,7 +95,7 @@ int choose_gpu(const LocalRank& who, bool share_devices) {
     } else {
       throw DeviceError(fmt::format(
           "rank {}: {} ranks on this host and {} GPUs: start {} ranks a host, use more hosts, or let ranks "
-          "share (parallel.share_devices = true)",
+          "of one process share GPUs (comm.transport = \"inproc\", parallel.share_devices = true)",
           who.rank, who.local_ranks, gpus, gpus));
     }
   }
@@ -139,11 +139,11 @@ std::string placement_table(const std::vector<Placement>& ranks, bool share_devi
     for (const Placement& other : ranks) {
       if (other.rank >= ours.rank || other.host != ours.host || other.bus != ours.bus || share_devices)
         continue;
-      throw DeviceError(
-          fmt::format("ranks {} and {} of host {} have the same GPU ({}, {}): give each rank its own (srun "
-                      "--gpus-per-task=1, or as many GPUs a host as ranks), or let ranks share "
-                      "(parallel.share_devices = true)",
-                      other.rank, ours.rank, ours.host, ours.bus, ours.description));
+      throw DeviceError(fmt::format(
+          "ranks {} and {} of host {} have the same GPU ({}, {}): give each rank its own (srun "
+          "--gpus-per-task=1, or as many GPUs a host as ranks), or let ranks of one process share it "
+          "(comm.transport = \"inproc\", parallel.share_devices = true)",
+          other.rank, ours.rank, ours.host, ours.bus, ours.description));
     }
     table += fmt::format("rank {} → {} → GPU {} {} {}\n", ours.rank, ours.host, ours.gpu, ours.bus,
                          ours.description);

@@ -21,6 +21,7 @@ class InprocWorld final : public World {
   std::string_view transport() const override { return "inproc"; }
   void abort(const std::string& reason) override { fabric_->interruption()->stop(reason); }
   bool stopped() const override { return fabric_->interruption()->stopped(); }
+  std::string stop_reason() const override { return fabric_->interruption()->reason(); }
   /// Whether an error came here from another rank: it then names why the world was stopped, and more.
   bool is_echo(const std::string& error) const {
     const std::string reason = fabric_->interruption()->reason();

@@ -80,6 +80,7 @@ class MpiWorld final : public World {
   std::string_view transport() const override { return "mpi"; }
   void abort(const std::string& reason) override { shared_->interruption()->stop(reason); }
   bool stopped() const override { return shared_->interruption()->stopped(); }
+  std::string stop_reason() const override { return shared_->interruption()->reason(); }
 
  private:
   std::vector<std::string> share(std::string_view bytes) override {

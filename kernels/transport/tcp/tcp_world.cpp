@@ -32,6 +32,7 @@ class TcpWorld final : public World {
   std::string_view transport() const override { return "tcp"; }
   void abort(const std::string& reason) override { hub_->interruption()->stop(reason); }
   bool stopped() const override { return hub_->interruption()->stopped(); }
+  std::string stop_reason() const override { return hub_->interruption()->reason(); }
 
  private:
   std::vector<std::string> share(std::string_view bytes) override {

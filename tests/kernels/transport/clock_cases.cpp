@@ -47,7 +47,7 @@ void find_what_a_clock_shows_against_rank_zero(Rank& rank) {
   options.mode = rank.device().options().mode;
   options.clock = clock;
   const auto device = cpu::make_cpu_device(options);
-  ClockAlignment alignment(rank.world(), *device, false);
+  ClockAlignment alignment(rank.world().hosts(), *device, false);
   EXPECT_THAT([&] { static_cast<void>(alignment.offset(0)); },
               ThrowsMessage<UsageError>(HasSubstr("before they were measured")));
 
@@ -88,7 +88,7 @@ void forget_all_but_the_latest_measurements(Rank& rank) {
   options.mode = rank.device().options().mode;
   options.clock = std::make_shared<WrongClock>(1 + 0.05 * rank.index(), 0);
   const auto device = cpu::make_cpu_device(options);
-  ClockAlignment alignment(rank.world(), *device, false);
+  ClockAlignment alignment(rank.world().hosts(), *device, false);
   alignment.measure();
   const double first = alignment.offset(0);
   std::this_thread::sleep_for(std::chrono::milliseconds(3));

@@ -41,7 +41,8 @@ class Rank {
 
 struct ContractCase {
   const char* name;
-  /// The body orders operations by streams only, so it needs streams that do not run at enqueue.
+  /// The body orders operations by streams only, so it needs streams that do not run at enqueue, and that do
+  /// not wait for one another.
   bool needs_queues;
   void (*body)(Rank& rank);
 };

@@ -17,12 +17,19 @@ LaunchRequest job(int64_t pipeline, std::optional<int64_t> data,
                   TransportChoice transport = TransportChoice::automatic) {
   return {transport, pipeline, data, "penstock train job.toml"};
 }
+LaunchRequest on_gpus(LaunchRequest request, BootstrapChoice bootstrap = BootstrapChoice::automatic) {
+  request.cuda = true;
+  request.bootstrap = bootstrap;
+  return request;
+}
 
 const LaunchSigns alone;
 const LaunchSigns mpirun_6{6, true, 0, false};
 const LaunchSigns mpirun_8{8, true, 0, false};
 const LaunchSigns srun_8{0, true, 8, true};
 const LaunchSigns batch_8{0, false, 8, false};
+const LaunchSigns srun_without_pmi{0, false, 8, true};
+const LaunchSigns torchrun_8{0, false, 0, false, 8};
 
 void expect_plan(const LaunchPlan& plan, TransportKind transport, int pipeline, int data) {
   EXPECT_EQ(plan.transport, transport);
@@ -92,7 +99,6 @@ TEST(Launch, AWrongWorldSizeIsRefusedWithTheCommand) {
 }
 
 TEST(Launch, SingletonsUnderSrunAreRecognised) {
-  const LaunchSigns srun_without_pmi{0, false, 8, true};
   for (const TransportChoice transport : {TransportChoice::automatic, TransportChoice::mpi}) {
     EXPECT_FALSE(needs_mpi(job(8, 1, transport), srun_without_pmi, true))
         << "MPI would end the process before we can say anything";
@@ -130,9 +136,54 @@ TEST(Launch, WithoutMpiBuiltIn) {
   EXPECT_FALSE(needs_mpi(job(4, 2, TransportChoice::inproc), {1, true, 0, false}, false));
 }
 
-TEST(Launch, TransportsThatAreNotBuiltInAreRefused) {
-  EXPECT_THAT([&] { needs_mpi(job(1, 1, TransportChoice::nccl), alone, true); },
-              ThrowsMessage<LaunchError>(HasSubstr("\"nccl\" is not built in")));
+TEST(Launch, ProcessesWithGpusTalkByNccl) {
+  for (const LaunchRequest& eight : {on_gpus(job(4, 2)), job(4, 2, TransportChoice::nccl)}) {
+    EXPECT_TRUE(wants_nccl(eight));
+    expect_plan(plan_launch(eight, mpirun_8, 8), TransportKind::nccl, 4, 2);
+    expect_plan(plan_launch(eight, srun_without_pmi, 8), TransportKind::nccl, 4, 2);
+    expect_refused(eight, mpirun_8, 6, "8 processes, and 6 were started",
+                   "mpirun -n 8 penstock train job.toml");
+    expect_refused(eight, srun_8, 6, "srun -n 8 penstock train job.toml");
+  }
+  expect_plan(plan_launch(on_gpus(job(4, 2)), alone, 0), TransportKind::inproc, 4, 2);
+  expect_plan(plan_launch(on_gpus(job(1, 1)), alone, 1), TransportKind::inproc, 1, 1);
+  expect_plan(plan_launch(job(4, 2, TransportChoice::nccl), alone, 0), TransportKind::nccl, 4, 2);
+  for (const auto other : {TransportChoice::inproc, TransportChoice::mpi, TransportChoice::tcp})
+    EXPECT_FALSE(wants_nccl(on_gpus(job(4, 2, other))));
+  EXPECT_FALSE(wants_nccl(job(4, 2)));
+}
+
+TEST(Launch, NcclsRanksMeetByMpiOrTcp) {
+  struct Case {
+    BootstrapChoice bootstrap;
+    LaunchSigns signs;
+    bool mpi_built_in;
+    bool mpi;
+    bool tcp;
+  };
+  for (const Case& each : {Case{BootstrapChoice::automatic, mpirun_8, true, true, false},
+                           Case{BootstrapChoice::automatic, srun_8, true, true, false},
+                           Case{BootstrapChoice::automatic, mpirun_8, false, false, true},
+                           Case{BootstrapChoice::automatic, srun_without_pmi, true, false, true},
+                           Case{BootstrapChoice::automatic, torchrun_8, true, false, true},
+                           Case{BootstrapChoice::automatic, alone, true, false, false},
+                           Case{BootstrapChoice::automatic, batch_8, true, false, false},
+                           Case{BootstrapChoice::tcp, mpirun_8, true, false, true},
+                           Case{BootstrapChoice::tcp, alone, true, false, true},
+                           Case{BootstrapChoice::mpi, mpirun_8, true, true, false},
+                           Case{BootstrapChoice::mpi, alone, true, true, false}}) {
+    for (const LaunchRequest& request :
+         {on_gpus(job(4, 2), each.bootstrap), on_gpus(job(4, 2, TransportChoice::nccl), each.bootstrap)}) {
+      EXPECT_EQ(needs_mpi(request, each.signs, each.mpi_built_in), each.mpi);
+      EXPECT_EQ(needs_tcp(request, each.signs, each.mpi_built_in), each.tcp);
+    }
+  }
+  EXPECT_THAT([&] { needs_mpi(on_gpus(job(4, 2), BootstrapChoice::mpi), mpirun_8, false); },
+              ThrowsMessage<LaunchError>(AllOf(HasSubstr("comm.bootstrap = \"mpi\""), HasSubstr("no MPI"))));
+  EXPECT_TRUE(needs_tcp(job(4, 2, TransportChoice::tcp), alone, true));
+  EXPECT_FALSE(needs_tcp(job(4, 2), torchrun_8, true));
+  expect_refused(on_gpus(job(4, 2), BootstrapChoice::mpi), srun_8, 6, "srun --mpi=pmix -n 8 penstock");
+  expect_refused(on_gpus(job(4, 2)), batch_8, 0, "started once, without srun", "srun -n 8 penstock");
 }
 
 TEST(Launch, SizesThatMakeNoWorldAreRefused) {
@@ -157,6 +208,10 @@ TEST(Launch, SignsAreReadFromTheEnvironment) {
   EXPECT_EQ(read(), srun_8);
   environment = {{"SLURM_NTASKS", "8"}};
   EXPECT_EQ(read(), batch_8);
+  environment = {{"RANK", "0"}, {"WORLD_SIZE", "8"}};
+  EXPECT_EQ(read(), torchrun_8);
+  environment = {{"WORLD_SIZE", "8"}};
+  EXPECT_EQ(read(), alone);
   environment = {{"SLURM_NTASKS", "8x"}, {"OMPI_COMM_WORLD_SIZE", ""}};
   EXPECT_EQ(read(), alone);
 }

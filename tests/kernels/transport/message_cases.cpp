@@ -127,6 +127,37 @@ void messages_match_in_the_order_of_enqueueing(Rank& rank) {
     EXPECT_EQ(difference_from(received[static_cast<size_t>(i)], rank.previous() + i), "") << "message " << i;
 }
 
+void streams_may_share_one_order(Rank& rank) {
+  // The same, but in an order in which a rank may do one thing after another: rank 0 receives first.
+  constexpr int messages = 40;
+  const auto ring = rank.world().create("ring");
+  std::vector<Buffer> sent;
+  std::vector<Buffer> received;
+  for (int i = 0; i < messages; ++i) {
+    sent.emplace_back(DType::i64, 50).fill(rank.index() + i);
+    received.emplace_back(DType::i64, 50);
+  }
+  for (int i = 0; i < messages; ++i) {
+    const auto place = static_cast<size_t>(i);
+    Stream& sender = rank.stream(i % 2 == 0 ? "send a" : "send b");
+    Stream& receiver = rank.stream(i % 3 == 0 ? "receive a" : "receive b");
+    const Message out = send_to(rank.next(), sent[place].tensor());
+    const Message in = receive_from(rank.previous(), received[place].tensor());
+    if (rank.size() == 1) {
+      ring->exchange(sender, {out, in});
+    } else if (rank.index() == 0) {
+      ring->exchange(receiver, {in});
+      ring->exchange(sender, {out});
+    } else {
+      ring->exchange(sender, {out});
+      ring->exchange(receiver, {in});
+    }
+  }
+  rank.synchronize();
+  for (int i = 0; i < messages; ++i)
+    EXPECT_EQ(difference_from(received[static_cast<size_t>(i)], rank.previous() + i), "") << "message " << i;
+}
+
 void late_peers_are_waited_for(Rank& rank) {
   const auto ring = rank.world().create("ring");
   Stream& stream = rank.stream("transfer");
@@ -207,6 +238,7 @@ constexpr std::array cases{
     ContractCase{"GroupsCompleteInAnyOrder", false, groups_complete_in_any_order},
     ContractCase{"ManyMessagesAreInFlight", true, many_messages_are_in_flight},
     ContractCase{"MessagesMatchInTheOrderOfEnqueueing", true, messages_match_in_the_order_of_enqueueing},
+    ContractCase{"StreamsMayShareOneOrder", false, streams_may_share_one_order},
     ContractCase{"LatePeersAreWaitedFor", false, late_peers_are_waited_for},
     ContractCase{"ASentTensorMayBeOverwrittenOnceTheStreamPassed", true,
                  a_sent_tensor_may_be_overwritten_once_the_stream_passed},

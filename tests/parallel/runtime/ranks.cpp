@@ -6,9 +6,8 @@
 
 #include <gtest/gtest.h>
 
-#include "kernels/cpu/device.h"
-#include "kernels/cpu/make_math.h"
 #include "tests/parallel/runtime/local_engine.h"
+#include "tests/parallel/runtime/rank_backend.h"
 
 namespace penstock::testing {
 
@@ -153,16 +152,18 @@ std::vector<float> gradients_of(model::RankModel& rank) {
 }
 
 void run_rank(const Job& job, transport::World& world, const Body& body) {
-  const auto device = cpu::make_cpu_device(device_of(job, world.rank()));
-  math::Math math = cpu::make_math(*device);
-  runtime::PipelineEngine engine(*device, math, world, runtime::plan_pipeline(job.request));
+  RankBackend backend = make_rank_backend(device_of(job, world.rank()), &world);
+  runtime::PipelineEngine engine(*backend.device, backend.math, world, runtime::plan_pipeline(job.request));
   engine.rank().initialise(engine.stream());
   body(engine, world);
 }
 
 void run_ranks(const Job& job, const Body& body) {
   const auto ranks = static_cast<int>(job.request.parallel.pipeline * job.request.parallel.data);
-  transport::run_inproc(ranks, job.transport, [&](transport::World& world) { run_rank(job, world, body); });
+  transport::run_inproc(ranks, job.transport, [&](transport::World& hosts) {
+    const std::unique_ptr<transport::World> over = job.over ? job.over(hosts) : nullptr;
+    run_rank(job, over ? *over : hosts, body);
+  });
 }
 
 std::vector<HostBatch> batches_of(const Job& job, int step, int replica) {
@@ -210,11 +211,10 @@ Result train(const Job& job) {
 }
 
 Result train_locally(const Job& job) {
-  const auto device = cpu::make_cpu_device(device_of(job, 0));
-  math::Math math = cpu::make_math(*device);
+  RankBackend backend = make_rank_backend(device_of(job, 0), nullptr);
   model::RankConfig config = job.request.common;
   config.stages = {model::whole_model(config.model, RecomputeMode::none)};
-  runtime::LocalEngine engine(*device, math, config);
+  runtime::LocalEngine engine(*backend.device, backend.math, config);
   engine.rank().initialise(engine.stream());
   Result result;
   for (int step = 0; step < job.steps; ++step) {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,8 @@ struct Job {
   StreamMode mode = StreamMode::queued;
   transport::InprocOptions transport;
   int threads = 1;
+  /// Makes a rank's world over that of the threads; none: that one.
+  std::function<std::unique_ptr<transport::World>(transport::World& hosts)> over;
 };
 Job make_job(const ModelSection& model, int pipeline, const std::string& schedule, int chunks = 1,
              int micro_batches = 4, int replicas = 1);

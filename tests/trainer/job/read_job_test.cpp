@@ -281,6 +281,16 @@ INSTANTIATE_TEST_SUITE_P(
               "the counts add up to 5, but the model has 6"},
         Wrong{"max = 0.001", "max = 0.001\n[parallel]\npartition = [0, 6]",
               "each an integer from 1 to 65536; found 0"},
+        Wrong{"max = 0.001", "max = 0.001\n[comm]\ntransport = \"nccl\"\n[parallel]\ndevice = \"cpu\"",
+              "comm.transport: \"nccl\" carries messages between GPUs, but parallel.device = \"cpu\""},
+        Wrong{"max = 0.001", "max = 0.001\n[comm]\ntransport = \"nccl\"\n[parallel]\nshare_devices = true",
+              "parallel.share_devices: NCCL takes one rank a GPU"},
+        Wrong{"max = 0.001", "max = 0.001\n[comm]\ntransport = \"tcp\"\nbootstrap = \"mpi\"",
+              "comm.bootstrap: it is how NCCL's ranks find each other"},
+        Wrong{"max = 0.001", "max = 0.001\n[comm]\ntransport = \"inproc\"\nnccl = {NCCL_DEBUG = \"INFO\"}",
+              "comm.nccl: this job does not use NCCL"},
+        Wrong{"max = 0.001", "max = 0.001\n[comm]\nnccl = {LD_PRELOAD = \"x.so\"}",
+              "comm.nccl: `LD_PRELOAD` is no variable of NCCL's"},
         Wrong{"[batch]", "[[batch]]", "batch: expected a section [batch], found ["}));
 
 class NotInThisVersion : public testing::TestWithParam<const char*> {};
@@ -292,15 +302,17 @@ TEST_P(NotInThisVersion, IsRefused) {
 INSTANTIATE_TEST_SUITE_P(ReadJob, NotInThisVersion,
                          testing::Values("parallel.schedule=2bw", "parallel.schedule=dualpipe",
                                          "parallel.sharded_optimizer=true", "precision.compute=fp8",
-                                         "comm.transport=nccl", "numerics.on_nonfinite=rollback",
-                                         "bubble_budget.bubble_ratio=0.1", "watchdog.start_s=1",
-                                         "trace.on_alarm=false", "cuda.graphs=true", "log.prometheus=true"));
+                                         "numerics.on_nonfinite=rollback", "bubble_budget.bubble_ratio=0.1",
+                                         "watchdog.start_s=1", "trace.on_alarm=false", "cuda.graphs=true",
+                                         "log.prometheus=true"));
 
 TEST(ReadJob, DefaultsOfWhatIsNotInThisVersionAreAccepted) {
-  EXPECT_EQ(refusal(example_job(), {"parallel.pipeline=1", "parallel.data=auto", "parallel.schedule=1f1b",
-                                    "comm.transport=inproc", "trace.on_alarm=true", "watchdog.start_s=300",
-                                    "parallel.memory_limit_gib=auto", "parallel.partition=[6]"}),
-            "");
+  EXPECT_EQ(
+      refusal(example_job(),
+              {"parallel.pipeline=1", "parallel.data=auto", "parallel.schedule=1f1b", "comm.transport=nccl",
+               "comm.bootstrap=tcp", "comm.nccl={NCCL_DEBUG = \"WARN\"}", "trace.on_alarm=true",
+               "watchdog.start_s=300", "parallel.memory_limit_gib=auto", "parallel.partition=[6]"}),
+      "");
 }
 
 TEST(ReadJob, LaunchFillsReplicas) {

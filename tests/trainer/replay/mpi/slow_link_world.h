@@ -60,6 +60,7 @@ class SlowLinkWorld final : public transport::World {
   std::string_view transport() const override { return inner_.transport(); }
   void abort(const std::string& reason) override { inner_.abort(reason); }
   bool stopped() const override { return inner_.stopped(); }
+  std::string stop_reason() const override { return inner_.stop_reason(); }
 
  private:
   std::vector<std::string> share(std::string_view bytes) override {
