@@ -24,20 +24,27 @@ OptimizerStep::OptimizerStep(PlannedMemory& memory, math::Math& math, const Rank
   sums_ = memory.claim(ArenaTag::workspace, "optimizer.sums", DType::fp64, Shape{count});
   if (exchanges_tied_gradient(config))
     received_tied_ = memory.claim(ArenaTag::communication, "tied.received_gradient", DType::fp32, tied);
-  for (Upload& upload : uploads_) upload.done = memory.device().create_event("step scalars read");
+  upload_memory_ =
+      memory.device().create_host_memory("step scalars", uploads_.size() * sizeof(math::StepScalars));
+  auto* scalars = upload_memory_->as<math::StepScalars>();
+  for (Upload& upload : uploads_) {
+    upload.done = memory.device().create_event("step scalars read");
+    upload.scalars = scalars++;
+  }
 }
 
 void OptimizerStep::begin(Stream& stream, const StepInputs& inputs) {
   Upload& upload = uploads_[inputs.step % uploads_.size()];
   if (upload.used) upload.done->synchronize();
   const auto power = static_cast<double>(inputs.step + 1);
-  upload.scalars = {};
-  upload.scalars.step = inputs.step;
-  upload.scalars.gradient_scale = static_cast<float>(1.0 / static_cast<double>(inputs.target_tokens));
-  upload.scalars.learning_rate = static_cast<float>(inputs.learning_rate);
-  upload.scalars.bias_correction1 = static_cast<float>(1.0 - std::pow(section_.beta1, power));
-  upload.scalars.bias_correction2 = static_cast<float>(1.0 - std::pow(section_.beta2, power));
-  stream.copy(scalars_.data, &upload.scalars, sizeof(upload.scalars));
+  math::StepScalars& scalars = *upload.scalars;
+  scalars = {};
+  scalars.step = inputs.step;
+  scalars.gradient_scale = static_cast<float>(1.0 / static_cast<double>(inputs.target_tokens));
+  scalars.learning_rate = static_cast<float>(inputs.learning_rate);
+  scalars.bias_correction1 = static_cast<float>(1.0 - std::pow(section_.beta1, power));
+  scalars.bias_correction2 = static_cast<float>(1.0 - std::pow(section_.beta2, power));
+  stream.copy(scalars_.data, &scalars, sizeof(scalars));
   stream.record(*upload.done);
   upload.used = true;
   parameters_.zero_gradients(stream);

@@ -55,7 +55,7 @@ class OptimizerStep {
 
  private:
   struct Upload {
-    math::StepScalars scalars;
+    math::StepScalars* scalars = nullptr;  ///< in upload_memory_
     std::unique_ptr<Event> done;
     bool used = false;
   };
@@ -69,6 +69,7 @@ class OptimizerStep {
   Tensor received_tied_;
   // The host may be a step ahead of the device: two copies, each written again once it was read.
   std::array<Upload, 2> uploads_;
+  std::unique_ptr<HostMemory> upload_memory_;
 };
 
 }  // namespace penstock::model

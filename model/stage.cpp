@@ -81,7 +81,8 @@ SideBand Stage::side_band_of(const SlotIds& slots) const {
 }
 
 MicroBatch Stage::micro_batch_of(const SlotIds& slots, int64_t micro_batch, Pass pass) const {
-  return {side_band_of(slots), losses_.rows(micro_batch, 1).as<double>(), pass};
+  const Tensor losses = redirected_losses_ ? redirected_losses_ : losses_.rows(micro_batch, 1);
+  return {side_band_of(slots), losses.as<double>(), pass};
 }
 
 void Stage::tell(int member, Phase phase, Tensor handed) const {
@@ -90,10 +91,15 @@ void Stage::tell(int member, Phase phase, Tensor handed) const {
 
 void Stage::forward(Stream& stream, const SlotIds& slots, int64_t micro_batch, const SideBand& inputs,
                     Pass pass, int output_buffer) {
-  const MicroBatch batch = micro_batch_of(slots, micro_batch, pass);
+  take_side_band(stream, slots, inputs);
+  forward_units(stream, slots, micro_batch, pass, output_buffer);
+}
+
+void Stage::take_side_band(Stream& stream, const SlotIds& slots, const SideBand& inputs) {
+  const SideBand band = side_band_of(slots);
   for (const SideBandTensor& entry : side_band_) {
     const Tensor& from = inputs.*entry.member;
-    const Tensor& to = batch.band.*entry.member;
+    const Tensor& to = band.*entry.member;
     if (!from || from.dtype != to.dtype || from.elements() != to.elements()) {
       throw UsageError(
           fmt::format("a micro-batch needs {} as {} {}, found {}", entry.name, name_of(entry.dtype),
@@ -102,6 +108,11 @@ void Stage::forward(Stream& stream, const SlotIds& slots, int64_t micro_batch, c
     }
     stream.copy(to.data, from.data, to.bytes());
   }
+}
+
+void Stage::forward_units(Stream& stream, const SlotIds& slots, int64_t micro_batch, Pass pass,
+                          int output_buffer) {
+  const MicroBatch batch = micro_batch_of(slots, micro_batch, pass);
   for (int member = 0; member < units(); ++member) {
     Tensor handed;
     if (member + 1 < units()) {

@@ -43,8 +43,14 @@ class Stage {
   /// which are needed) into the slot and runs the units. `micro_batch`: the row of the losses.
   void forward(Stream& stream, const SlotIds& slots, int64_t micro_batch, const SideBand& inputs, Pass pass,
                int output_buffer = 0);
+  /// The two halves of forward: what comes from the host, and the units.
+  void take_side_band(Stream& stream, const SlotIds& slots, const SideBand& inputs);
+  void forward_units(Stream& stream, const SlotIds& slots, int64_t micro_batch, Pass pass, int output_buffer);
   void backward_input(Stream& stream, const SlotIds& slots, int64_t micro_batch, int d_input_buffer = 0);
   void backward_weight(Stream& stream, const SlotIds& slots);
+
+  /// Losses go to `losses`, fp64 (loss_terms), whatever the micro-batch; absent: to its row again.
+  void redirect_losses(Tensor losses) { redirected_losses_ = losses; }
 
   /// Units that recompute in their backward pass.
   int recomputing_units() const;
@@ -92,6 +98,7 @@ class Stage {
   char* output_ = nullptr;   // output_buffers of them, each aligned
   char* d_input_ = nullptr;  // d_input_buffers
   Tensor losses_;
+  Tensor redirected_losses_;
   HeadUnit* head_ = nullptr;
   Observer observer_;
   std::span<double> recompute_stamps_;

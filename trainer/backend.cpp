@@ -31,6 +31,7 @@ CudaRequest cuda_request(const Job& job, int rank) {
   request.rank = rank;
   request.share_devices = job.parallel.share_devices;
   request.attention = job.cuda.attention;
+  request.tf32 = job.cuda.tf32;
   return request;
 }
 
@@ -132,6 +133,7 @@ runtime::PipelineRequest pipeline_request(const Job& job, bool logits) {
   request.recompute = job.recompute;
   request.gradient_wire = model::compute_dtype(job.precision.gradient_reduce);
   request.logits = logits;
+  request.graphs = job.cuda.graphs && job.parallel.device == DeviceChoice::cuda;
   return request;
 }
 

@@ -35,13 +35,6 @@ void check_tokenizer(const Job& job, const data::Sampler& sampler, const data::T
 
 }  // namespace
 
-HostMicroBatch::HostMicroBatch(int64_t sequences, int64_t sequence_length)
-    : tokens(static_cast<size_t>(sequences * sequence_length)),
-      targets(tokens.size()),
-      positions(tokens.size()),
-      starts(tokens.size()),
-      samples(static_cast<size_t>(sequences)) {}
-
 std::shared_ptr<const data::Tokenizer> Corpus::open_tokenizer(Job& job) {
   if (job.data.tokenizer.empty()) return nullptr;
   auto tokenizer = std::make_shared<const data::Tokenizer>(data::load_tokenizer(job.data.tokenizer));
@@ -78,9 +71,7 @@ Corpus::Corpus(const Job& job, const data::Tokenizer* tokenizer, bool opens_file
 void Corpus::read(const data::Sampler* sampler, uint64_t first, HostMicroBatch& batch) {
   const size_t length = batch.tokens.size() / batch.samples.size();
   for (size_t row = 0; row < batch.samples.size(); ++row) {
-    const auto part = [&](std::vector<int32_t>& values) {
-      return std::span(values).subspan(row * length, length);
-    };
+    const auto part = [&](std::span<int32_t> values) { return values.subspan(row * length, length); };
     const data::SampleBuffers buffers{part(batch.tokens), part(batch.targets), part(batch.positions),
                                       part(batch.starts)};
     batch.samples[row] = static_cast<int64_t>(first + row);

@@ -12,17 +12,15 @@
 
 namespace penstock {
 
-/// A micro-batch in host memory: B sequences of T tokens, N = B·T, flattened.
+/// A micro-batch in host memory that somebody else holds: B sequences of T tokens, N = B·T, flattened.
 struct HostMicroBatch {
-  std::vector<int32_t> tokens;  ///< (N)
-  std::vector<int32_t>
+  std::span<int32_t> tokens;  ///< (N)
+  std::span<int32_t>
       targets;  ///< (N), −1 where the next token belongs to another document and that is masked
-  std::vector<int32_t> positions;  ///< (N)
-  std::vector<int32_t>
+  std::span<int32_t> positions;  ///< (N)
+  std::span<int32_t>
       starts;  ///< (N) first visible token of the sequence; only filled with data.document_mask
-  std::vector<int64_t> samples;  ///< (B) global sample ids
-
-  HostMicroBatch(int64_t sequences, int64_t sequence_length);
+  std::span<int64_t> samples;  ///< (B) global sample ids
 };
 
 /// The text side of a job: its tokenizer and its token files.

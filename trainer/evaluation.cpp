@@ -45,7 +45,7 @@ EvaluationResult evaluate(runtime::PipelineEngine& engine, transport::World& wor
                     job.data.validation, available, job.model.sequence_length, job.batch.micro, replicas));
   }
   const int64_t group = std::min(micro_batches, job.micro_batches());
-  BatchSet set(job, group);
+  BatchSet set(job, group, engine.rank().memory().device());
   EvaluationResult result;
   double sum = 0;
   for (int64_t done = 0; done < micro_batches && !somebody_stops(world); done += group) {

@@ -10,7 +10,7 @@ namespace penstock {
 void generate(Inference& model, std::vector<int32_t>& tokens, int64_t count, const TokenChoice& choice,
               uint64_t text, int32_t end_token, const std::function<void(int32_t)>& seen) {
   const auto window = static_cast<size_t>(model.job.model.sequence_length);
-  BatchSet set(model.job, 1);
+  BatchSet set(model.job, 1, *model.backend.device);
   HostMicroBatch& batch = set.batches()[0];
   std::fill(batch.targets.begin(), batch.targets.end(), -1);
   for (size_t at = 0; at < batch.positions.size(); ++at)

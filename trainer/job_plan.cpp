@@ -133,8 +133,8 @@ PlannedJob planned_job(const Job& job, Backend& backend, transport::World* world
   JobCosts costs = job_costs(job, backend, world);
   planned.note = std::move(costs.note);
   if (world == nullptr || world->rank() == 0) {
-    planned.question =
-        plan_request(job, costs, device_memory_limit(job, job.parallel.pipeline * job.parallel.data));
+    planned.question = plan_request(
+        job, costs, device_memory_limit(job, *backend.device, job.parallel.pipeline * job.parallel.data));
     planned.plan = planner::make_plan(planned.question);
     planned.job = decided_job(job, *planned.plan);
   }

@@ -1,12 +1,14 @@
 #include "trainer/memory_limit.h"
 
 #include <algorithm>
+#include <numeric>
 #include <vector>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "kernels/cpu/host_memory.h"
+#include "kernels/device/device_memory.h"
 
 namespace penstock {
 namespace {
@@ -19,9 +21,43 @@ double gibibytes(int64_t bytes) {
   return static_cast<double>(bytes) / (1 << 30);
 }
 
+// Ranks of one process on the same GPU.
+int64_t ranks_sharing(const Job& job, const DeviceMemory& memory, int64_t ranks_here) {
+  if (!job.parallel.share_devices) return 1;
+  return (ranks_here + memory.devices - 1) / memory.devices;
+}
+
+// The fullest ranks could be those that share.
+void check_device(const MemoryReport& report, const Job& asked, const Device& device, const OwnMemory& memory,
+                  bool in_one_process) {
+  const DeviceMemory left = memory.memory_left();
+  std::vector<int64_t> ranks;
+  for (const RankMemory& rank : report.ranks) {
+    ranks.insert(ranks.end(), static_cast<size_t>(report.replicas),
+                 static_cast<int64_t>(rank.device.bytes() + gpu_reserve));
+  }
+  std::sort(ranks.rbegin(), ranks.rend());
+  const int64_t sharing = in_one_process ? ranks_sharing(asked, left, static_cast<int64_t>(ranks.size())) : 1;
+  const int64_t wanted = std::accumulate(
+      ranks.begin(), ranks.begin() + std::min<int64_t>(sharing, std::ssize(ranks)), int64_t{0});
+  if (wanted <= static_cast<int64_t>(left.bytes)) return;
+  throw MemoryLimitError(fmt::format(
+      "{} {:.3f} GiB ({} bytes, {:.0f} MiB a rank among them for CUDA's libraries), but {} has {:.3f} GiB "
+      "({} "
+      "bytes) of {:.1f} left; stop what else holds memory there (nvidia-smi), {} (`penstock plan --memory` "
+      "shows "
+      "every piece)",
+      sharing > 1 ? fmt::format("{} ranks share a GPU and need", sharing) : std::string("a rank needs"),
+      gibibytes(wanted), wanted, mebibytes(static_cast<int64_t>(gpu_reserve)), device.description(),
+      gibibytes(static_cast<int64_t>(left.bytes)), left.bytes, gibibytes(static_cast<int64_t>(left.total)),
+      memory_advice(asked)));
+}
+
 void check_this_machine(const MemoryReport& report, const Job& asked, const Device& device,
                         bool in_one_process) {
-  if (device.kind() != DeviceKind::cpu) return;
+  if (const auto* memory = dynamic_cast<const OwnMemory*>(&device)) {
+    return check_device(report, asked, device, *memory, in_one_process);
+  }
   // All arenas together: each alone might fit, and the run be refused with the others touched already.
   int64_t wanted = 0;
   for (const RankMemory& rank : report.ranks) {
@@ -48,8 +84,13 @@ int64_t arena_limit(const Job& job, int64_t limit) {
   return std::max<int64_t>(1, limit - static_cast<int64_t>(host_batch_bytes(job) + outside_reserve));
 }
 
-int64_t device_memory_limit(const Job& job, int64_t ranks_here) {
+int64_t device_memory_limit(const Job& job, const Device& device, int64_t ranks_here) {
   if (const std::optional<int64_t> stated = stated_memory_limit(job)) return arena_limit(job, *stated);
+  if (const auto* memory = dynamic_cast<const OwnMemory*>(&device)) {
+    const DeviceMemory left = memory->memory_left();
+    const int64_t share = static_cast<int64_t>(left.bytes) / ranks_sharing(job, left, ranks_here);
+    return std::max<int64_t>(1, share - static_cast<int64_t>(gpu_reserve));
+  }
   // What is available is what nobody holds: the program is in memory already.
   const int64_t share = static_cast<int64_t>(cpu::available_memory().bytes) / ranks_here;
   return std::max<int64_t>(1, share - static_cast<int64_t>(host_batch_bytes(job)));

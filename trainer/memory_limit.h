@@ -21,18 +21,23 @@ class MemoryLimitError : public std::runtime_error {
 /// parallel.memory_limit_gib in bytes; nothing with "auto".
 std::optional<int64_t> stated_memory_limit(const Job& job);
 
+/// Bytes of a GPU that are left to each rank there for what lies outside the arenas and is not there yet when
+/// they are made: kernels and tables of CUDA's libraries, graphs.
+inline constexpr size_t gpu_reserve = size_t{512} << 20;
+
 /// What a rank's arenas may take of `limit` bytes: the rest is its token buffers and outside_reserve. At
 /// least 1. A function of the job alone, so that plan, replay and every start of a run agree.
 int64_t arena_limit(const Job& job, int64_t limit);
 
 /// Bytes of a rank's arenas that a plan may use here: of parallel.memory_limit_gib, or with "auto" of an
-/// equal share of what this machine has left for `ranks_here` ranks.
-int64_t device_memory_limit(const Job& job, int64_t ranks_here);
+/// equal share of what this machine, or the GPU, has left for the `ranks_here` ranks, or those that share it.
+int64_t device_memory_limit(const Job& job, const Device& device, int64_t ranks_here);
 
 /// Throws MemoryLimitError with the numbers of every rank that would need more than the job allows or, where
 /// it leaves that to the program ("auto"), than this machine has left: for all ranks, if they are
-/// `in_one_process`. `asked` is the job as it was written, before a plan filled what it leaves open: the
-/// advice names only what it fixes. Call it before arenas are made.
+/// `in_one_process`. On GPUs: than the rank's has left, for those that share it. `asked` is the job as it was
+/// written, before a plan filled what it leaves open: the advice names only what it fixes. Call it before
+/// arenas are made.
 void check_memory_limit(const MemoryReport& report, const Job& asked, const Device& device,
                         bool in_one_process);
 

@@ -4,11 +4,20 @@
 
 namespace penstock {
 
-BatchSet::BatchSet(const Job& job, int64_t micro_batches) {
+BatchSet::BatchSet(const Job& job, int64_t micro_batches, Device& device) {
+  const auto sequences = static_cast<size_t>(job.batch.micro);
+  const size_t tokens = sequences * static_cast<size_t>(job.model.sequence_length);
+  const size_t bytes = 4 * tokens * sizeof(int32_t) + sequences * sizeof(int64_t);
+  memory_ = device.create_host_memory("micro-batches", static_cast<size_t>(micro_batches) * bytes);
+  const Shape rows{static_cast<int64_t>(tokens)};
   batches_.reserve(static_cast<size_t>(micro_batches));
-  for (int64_t m = 0; m < micro_batches; ++m) {
-    HostMicroBatch& host = batches_.emplace_back(job.batch.micro, job.model.sequence_length);
-    const Shape rows{static_cast<int64_t>(host.tokens.size())};
+  for (size_t m = 0; m < static_cast<size_t>(micro_batches); ++m) {
+    char* const begin = memory_->as<char>() + m * bytes;
+    const auto row = [&](size_t index) {
+      return std::span(reinterpret_cast<int32_t*>(begin) + index * tokens, tokens);
+    };
+    HostMicroBatch& host = batches_.emplace_back();
+    host = {row(0), row(1), row(2), row(3), {reinterpret_cast<int64_t*>(row(4).data()), sequences}};
     model::SideBand band;
     band.tokens = Tensor(host.tokens.data(), DType::i32, rows);
     band.targets = Tensor(host.targets.data(), DType::i32, rows);
@@ -28,13 +37,14 @@ int64_t BatchSet::target_tokens(size_t count) const {
   return tokens;
 }
 
-StepBatches::StepBatches(const Job& job, Corpus& corpus, int replica)
+StepBatches::StepBatches(const Job& job, Corpus& corpus, int replica, Device& device)
     : corpus_(corpus),
       global_(job.batch.global),
       micro_(job.batch.micro),
       replicas_(job.parallel.data),
       replica_(replica),
-      entries_{{{BatchSet(job, job.micro_batches())}, {BatchSet(job, job.micro_batches())}}} {}
+      entries_{{{BatchSet(job, job.micro_batches(), device)}, {BatchSet(job, job.micro_batches(), device)}}} {
+}
 
 int64_t StepBatches::first_sample(int64_t step, int replica, int64_t micro_batch) const {
   return step * global_ + replica * (global_ / replicas_) + micro_batch * micro_;

@@ -2,19 +2,22 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
+#include "kernels/device/device.h"
 #include "model/boundary.h"
 #include "trainer/corpus.h"
 #include "trainer/job/job.h"
 
 namespace penstock {
 
-/// Micro-batches in host memory, with the views that the engine takes.
+/// Micro-batches in host memory that `device` reads without holding up the host, with the views that the
+/// engine takes.
 class BatchSet {
  public:
-  BatchSet(const Job& job, int64_t micro_batches);
+  BatchSet(const Job& job, int64_t micro_batches, Device& device);
 
   std::span<HostMicroBatch> batches() { return batches_; }
   /// The first `count` micro-batches; valid as long as this object.
@@ -24,6 +27,7 @@ class BatchSet {
   int64_t target_tokens(size_t count) const;
 
  private:
+  std::unique_ptr<HostMemory> memory_;
   std::vector<HostMicroBatch> batches_;
   std::vector<model::SideBand> bands_;
 };
@@ -33,7 +37,7 @@ class BatchSet {
 /// `micro` in that.
 class StepBatches {
  public:
-  StepBatches(const Job& job, Corpus& corpus, int replica);
+  StepBatches(const Job& job, Corpus& corpus, int replica, Device& device);
 
   /// The batches of `step`, read now unless they were read before (while the device worked on another step);
   /// valid until the call after the next.

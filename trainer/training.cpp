@@ -88,6 +88,7 @@ StepSummary train_step(const RankContext& context, StepBatches& batches, StepAcc
     accounting.settle();
   });
   const model::StepResult result = context.engine.finish_step();
+  if (const std::string note = context.engine.take_graph_note(); !note.empty()) context.reports.warning(note);
   summary.loss = result.loss_sum / static_cast<double>(summary.tokens);
   summary.gradient_norm = result.gradient_norm;
   summary.applied = result.applied;
@@ -235,7 +236,7 @@ ExitCode train(Job asked, const TrainOptions& options, transport::World& world, 
   engine.rank().initialise(engine.stream());
   accounting::HostTimes host(*backend.device->options().clock);
   const RankContext context{job, world, engine, corpus, reports, host};
-  StepBatches batches(job, corpus, place.replica);
+  StepBatches batches(job, corpus, place.replica, *backend.device);
   NumericsGuard guard(context, batches);
   if (resumed) {
     load_model(*point.checkpoint, engine.rank(), engine.stream());

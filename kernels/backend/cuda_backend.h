@@ -20,6 +20,7 @@ struct CudaRequest {
   int local_ranks = 1;  ///< on this host
   bool share_devices = false;
   CudaAttention attention = CudaAttention::automatic;
+  bool tf32 = false;                            ///< fp32 products round their inputs to TF32
   std::function<void(const std::string&)> log;  ///< what was chosen; may be absent
 };
 

@@ -14,13 +14,17 @@ inline constexpr std::array<std::pair<std::string_view, CudaAttention>, 3> kCuda
 struct CudaSection {
   bool graphs = false;
   CudaAttention attention = CudaAttention::automatic;
+  bool tf32 = false;
 
   bool operator==(const CudaSection&) const = default;
 
   template <class Visitor>
   void describe(Visitor& v) {
-    v.key("graphs", graphs).help("capture a step's kernels into CUDA graphs");
+    v.key("graphs", graphs)
+        .help("launch each action's kernels as one CUDA graph (takes GPU memory outside the arenas)");
     v.key("attention", attention).one_of(kCudaAttentionNames).help("which attention kernels");
+    v.key("tf32", tf32)
+        .help("matrix products of fp32 on tensor cores: inputs rounded to 10 bits of mantissa");
   }
 };
 

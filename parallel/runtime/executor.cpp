@@ -39,6 +39,7 @@ void Executor::run(const StepList& list, std::span<Stamp> stamps) {
   const Clock& clock = *device_.options().clock;
   auto stamp = stamps.begin();
   for (const Step& step : list.steps()) {
+    const InProfilerRange range(step.range);
     Stream& at = stream(step.lane);
     stamp->instruction = &step.instruction;
     stamp->lane = step.lane;

@@ -13,7 +13,8 @@ void hand_over(Stream& stream, const Tensor& from, const Tensor& to) {
 }  // namespace
 
 ModelStage::ModelStage(model::RankModel& rank, size_t index, const GradientWindows& windows, bool marks_units)
-    : parameters_(rank.parameters()),
+    : rank_(rank),
+      parameters_(rank.parameters()),
       stage_(rank.stage(index)),
       windows_(windows),
       begin_(stage_.config().begin) {
@@ -26,6 +27,23 @@ ModelStage::ModelStage(model::RankModel& rank, size_t index, const GradientWindo
   }
 }
 
+void ModelStage::use_graphs(WorkGraphs& device, int stage, Tensor losses) {
+  graphs_ = std::make_unique<ActionGraphs>(device, stage);
+  losses_ = losses;
+}
+
+template <class Work>
+void ModelStage::as_graph(Stream& stream, schedule::Op op, const StageCall& call, bool losses,
+                          const Work& work) {
+  const GraphKey key{op, call.slots, call.output, static_cast<int>(windows_.set(call.micro_batch)), pass_};
+  if (losses) stage_.redirect_losses(losses_);
+  graphs_->run(stream, key, work);
+  if (!losses) return;
+  stage_.redirect_losses({});
+  const Tensor place = rank_.losses().rows(call.micro_batch, 1);
+  stream.copy(place.data, losses_.data, losses_.bytes());
+}
+
 void ModelStage::serve(std::span<const model::SideBand> micro_batches, model::Pass pass) {
   micro_batches_ = micro_batches;
   pass_ = pass;
@@ -33,14 +51,18 @@ void ModelStage::serve(std::span<const model::SideBand> micro_batches, model::Pa
 
 void ModelStage::forward(Stream& stream, const StageCall& call) {
   if (call.input) hand_over(stream, call.input, stage_.input(call.slots));
-  stage_.forward(stream, call.slots, call.micro_batch, micro_batches_[static_cast<size_t>(call.micro_batch)],
-                 pass_, call.output);
+  // From memory of the host, which differs from step to step.
+  stage_.take_side_band(stream, call.slots, micro_batches_[static_cast<size_t>(call.micro_batch)]);
+  const auto work = [&] { stage_.forward_units(stream, call.slots, call.micro_batch, pass_, call.output); };
+  if (!graphs_) return work();
+  as_graph(stream, schedule::Op::forward, call, stage_.has_head() && pass_ == model::Pass::evaluation, work);
 }
 
 void ModelStage::backward_input(Stream& stream, const StageCall& call) {
   if (call.input) hand_over(stream, call.input, stage_.d_output(call.slots));
   // One micro-batch a step tells the share: stamps of all would have to be kept.
-  if (call.micro_batch == 0) stage_.time_recompute(recompute_stamps_);
+  const bool timed = call.micro_batch == 0 && !recompute_stamps_.empty();
+  if (timed) stage_.time_recompute(recompute_stamps_);
   // The last window is summed when all of it is complete.
   const bool marks = windows_.closes(call.micro_batch) && !input_done_.empty() &&
                      windows_.window(call.micro_batch) + 1 < windows_.count();
@@ -50,7 +72,12 @@ void ModelStage::backward_input(Stream& stream, const StageCall& call) {
     });
   }
   parameters_.select_gradients(windows_.set(call.micro_batch));
-  stage_.backward_input(stream, call.slots, call.micro_batch, call.output);
+  const auto work = [&] { stage_.backward_input(stream, call.slots, call.micro_batch, call.output); };
+  if (graphs_ && !timed && !marks) {  // stamps and events are no part of graphs
+    as_graph(stream, schedule::Op::backward_input, call, stage_.has_head(), work);
+  } else {
+    work();
+  }
   parameters_.select_gradients(0);
   if (marks) stage_.observe({});
 }
@@ -76,7 +103,12 @@ void ModelStage::backward_weight(Stream& stream, const StageCall& call) {
     });
   }
   parameters_.select_gradients(windows_.set(call.micro_batch));
-  stage_.backward_weight(stream, call.slots);
+  const auto work = [&] { stage_.backward_weight(stream, call.slots); };
+  if (graphs_ && !marks) {
+    as_graph(stream, schedule::Op::backward_weight, call, false, work);
+  } else {
+    work();
+  }
   parameters_.select_gradients(0);
   if (marks) stage_.observe({});
 }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "model/rank_model.h"
+#include "parallel/runtime/action_graphs.h"
 #include "parallel/runtime/executed_stage.h"
 #include "parallel/runtime/gradient_windows.h"
 
@@ -16,6 +17,13 @@ class ModelStage final : public ExecutedStage {
   /// `index` among the rank's stages. `marks_units`: the ends of windows record when each unit's gradients
   /// are complete.
   ModelStage(model::RankModel& rank, size_t index, const GradientWindows& windows, bool marks_units);
+
+  /// From now on units run as graphs where they can. `stage`: its number in the model; `losses`: fp64
+  /// (loss_terms), device memory for the losses of the micro-batch at hand, which are copied to their place
+  /// afterwards.
+  void use_graphs(WorkGraphs& device, int stage, Tensor losses);
+  /// Null without use_graphs().
+  ActionGraphs* graphs() const { return graphs_.get(); }
 
   /// The side bands of the micro-batches of the calls that follow. They stay valid until the work is done.
   void serve(std::span<const model::SideBand> micro_batches, model::Pass pass);
@@ -33,7 +41,11 @@ class ModelStage final : public ExecutedStage {
 
  private:
   void mark(Stream& stream, int unit, model::Phase phase);
+  /// `work` calls the stage, which writes to the losses of call.micro_batch.
+  template <class Work>
+  void as_graph(Stream& stream, schedule::Op op, const StageCall& call, bool losses, const Work& work);
 
+  model::RankModel& rank_;
   model::ParameterStore& parameters_;
   model::Stage& stage_;
   GradientWindows windows_;
@@ -43,6 +55,8 @@ class ModelStage final : public ExecutedStage {
   std::span<const model::SideBand> micro_batches_;
   std::vector<double> recompute_stamps_;
   model::Pass pass_ = model::Pass::training;
+  std::unique_ptr<ActionGraphs> graphs_;
+  Tensor losses_;
 };
 
 }  // namespace penstock::runtime

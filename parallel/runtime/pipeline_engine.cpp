@@ -33,17 +33,31 @@ PipelineEngine::PipelineEngine(Device& device, math::Math& math, transport::Worl
   agreement_ = rank_.memory().claim(ArenaTag::communication, "agreement", DType::fp64, Shape{elements});
   const int64_t sums = rank_.optimizer().sums().elements();
   agreed_losses_ = agreement_.rows(sums, elements - sums);
-  host_losses_.resize(static_cast<size_t>(elements - sums));
   for (const model::PlannedAllocation& piece : rank_.config().runtime_memory) {
     if (piece.name != "generation.logits") continue;
     const Shape shape{rank_.config().model.vocab_size};
     logits_ = rank_.memory().claim(piece.tag, piece.name, DType::fp32, shape);
-    host_logits_.resize(static_cast<size_t>(shape.elements()));
   }
+  reserve_host_memory();
+  if (plan_.graphs) use_graphs();
   for (std::vector<Stamp>& stamps : stamps_) stamps.resize(training_.steps().size());
 }
 
 PipelineEngine::~PipelineEngine() = default;
+
+void PipelineEngine::reserve_host_memory() {
+  const auto losses = static_cast<size_t>(agreed_losses_.elements());
+  const size_t logits = logits_ ? static_cast<size_t>(logits_.elements()) : 0;
+  const size_t scalars = aligned(sizeof(math::StepScalars));
+  const size_t doubles = aligned((1 + losses) * sizeof(double));
+  host_memory_ =
+      device_.create_host_memory("what a step tells its host", scalars + doubles + logits * sizeof(float));
+  char* const begin = host_memory_->as<char>();
+  host_scalars_ = reinterpret_cast<math::StepScalars*>(begin);
+  host_sum_ = reinterpret_cast<double*>(begin + scalars);
+  host_losses_ = {host_sum_ + 1, losses};
+  host_logits_ = {reinterpret_cast<float*>(begin + scalars + doubles), logits};
+}
 
 ExecutorParts PipelineEngine::executor_parts() {
   ExecutorParts parts;
@@ -84,6 +98,32 @@ ExecutorParts PipelineEngine::executor_parts() {
   parts.pipeline = communicators_.pipeline.get();
   parts.operations = this;
   return parts;
+}
+
+void PipelineEngine::use_graphs() {
+  const Tensor losses =
+      rank_.memory().claim(ArenaTag::workspace, "graphs.losses", DType::fp64, Shape{model::loss_terms});
+  auto* graphs = dynamic_cast<WorkGraphs*>(&device_);
+  if (graphs == nullptr) return;  // the processor has none
+  for (size_t stage = 0; stage < stages_.size(); ++stage) {
+    if (stages_[stage]) stages_[stage]->use_graphs(*graphs, static_cast<int>(stage), losses);
+  }
+}
+
+std::string PipelineEngine::take_graph_note() {
+  std::string note;
+  for (const auto& stage : stages_) {
+    if (note.empty() && stage && stage->graphs() != nullptr) note = stage->graphs()->take_note();
+  }
+  return note;
+}
+
+int64_t PipelineEngine::captured_graphs() const {
+  int64_t count = 0;
+  for (const auto& stage : stages_) {
+    if (stage && stage->graphs() != nullptr) count += stage->graphs()->captured();
+  }
+  return count;
 }
 
 void PipelineEngine::serve(std::span<const SideBand> micro_batches, Pass pass) {
@@ -151,13 +191,13 @@ void PipelineEngine::optimizer_step(Stream& at) {
 model::StepResult PipelineEngine::finish_step() {
   guarded([&] {
     stream().copy(host_losses_.data(), agreed_losses_.data, agreed_losses_.bytes());
-    stream().copy(&host_scalars_, rank_.optimizer().scalars(), sizeof(host_scalars_));
+    stream().copy(host_scalars_, rank_.optimizer().scalars(), sizeof(*host_scalars_));
     executor_.synchronize();
   });
   model::StepResult result;
   for (const double loss : host_losses_) result.loss_sum += loss;
-  result.gradient_norm = host_scalars_.gradient_norm;
-  result.applied = host_scalars_.apply != 0;
+  result.gradient_norm = host_scalars_->gradient_norm;
+  result.applied = host_scalars_->apply != 0;
   return result;
 }
 
@@ -184,15 +224,15 @@ double PipelineEngine::evaluate(std::span<const SideBand> micro_batches) {
 
 double PipelineEngine::evaluate_unguarded(std::span<const SideBand> micro_batches) {
   const auto group = static_cast<size_t>(rank_.config().micro_batches);
-  host_sum_ = 0;
+  *host_sum_ = 0;
   for (size_t first = 0; first < micro_batches.size(); first += group) {
     forward_only(micro_batches.subspan(first, std::min(group, micro_batches.size() - first)));
     executor_.synchronize();
-    host_sum_ += rank_.read(stream()).loss_sum;  // 0 where the head is not
+    *host_sum_ += rank_.read(stream()).loss_sum;  // 0 where the head is not
   }
   Stream& at = stream();
   at.fill_zero(agreed_losses_.data, agreed_losses_.bytes());
-  at.copy(agreed_losses_.as<double>() + place_.replica, &host_sum_, sizeof(host_sum_));
+  at.copy(agreed_losses_.as<double>() + place_.replica, host_sum_, sizeof(*host_sum_));
   if (world_.size() > 1) communicators_.all->all_reduce(at, agreed_losses_, transport::Reduction::sum);
   at.copy(host_losses_.data(), agreed_losses_.data, agreed_losses_.bytes());
   executor_.synchronize();

@@ -64,6 +64,11 @@ class PipelineEngine final : private StepOperations {
     return stages_[static_cast<size_t>(stage)]->recompute_seconds();
   }
 
+  /// With a plan that has graphs: why something is not launched as one after all. Once; mostly empty.
+  std::string take_graph_note();
+  /// Of this rank: how many (stage, action, slot) are launched as graphs by now.
+  int64_t captured_graphs() const;
+
   /// Loss summed over the target tokens of all replicas' micro-batches, forward only; any number of them, the
   /// same on the ranks of a pipeline. Known on every rank. Waits.
   double evaluate(std::span<const model::SideBand> micro_batches);
@@ -86,6 +91,8 @@ class PipelineEngine final : private StepOperations {
   void optimizer_step(Stream& stream) override;
 
   ExecutorParts executor_parts();
+  void reserve_host_memory();
+  void use_graphs();
   /// Runs `work`. If it throws, stops the world and lets what is enqueued run out.
   template <class Work>
   void guarded(Work work) {
@@ -120,13 +127,14 @@ class PipelineEngine final : private StepOperations {
   model::RankModel rank_;
   std::vector<std::unique_ptr<ModelStage>> stages_;  ///< by stage of the model; null: another rank's
   std::unique_ptr<GradientReducer> reducer_;
-  Tensor agreement_;      ///< fp64: sums of squares, then losses by replica
-  Tensor agreed_losses_;  ///< its end
-  Tensor logits_;         ///< fp32 (V)
-  std::vector<double> host_losses_;
-  math::StepScalars host_scalars_;
-  double host_sum_ = 0;
-  std::vector<float> host_logits_;
+  Tensor agreement_;                         ///< fp64: sums of squares, then losses by replica
+  Tensor agreed_losses_;                     ///< its end
+  Tensor logits_;                            ///< fp32 (V)
+  std::unique_ptr<HostMemory> host_memory_;  ///< of the next four
+  math::StepScalars* host_scalars_ = nullptr;
+  double* host_sum_ = nullptr;
+  std::span<double> host_losses_;
+  std::span<float> host_logits_;
   StepList training_;
   std::map<int, StepList> evaluations_;
   std::array<std::vector<Stamp>, kept_steps> stamps_;

@@ -140,6 +140,9 @@ model::RankConfig rank_config(const PipelineRequest& request, const PipelinePlan
   }
   add(ArenaTag::communication, "agreement",
       static_cast<size_t>(agreement_elements(config, plan.topology.replicas())) * size_of(DType::fp64));
+  if (request.graphs) {
+    add(ArenaTag::workspace, "graphs.losses", static_cast<size_t>(model::loss_terms) * size_of(DType::fp64));
+  }
   if (request.logits) {
     add(ArenaTag::communication, "generation.logits",
         static_cast<size_t>(config.model.vocab_size) * size_of(DType::fp32));
@@ -185,6 +188,7 @@ PipelinePlan plan_pipeline(const PipelineRequest& request) {
   }
   plan.units = cut(request, schedule.stages());
   plan.reduction = reduction_of(request);
+  plan.graphs = request.graphs;
   const schedule::Costs costs =
       request.costs ? known(*request.costs, plan.units, modes(request.recompute, plan.units.size()))
                     : estimate(request.common.model, plan.units);

@@ -20,6 +20,7 @@ struct PipelineRequest {
   RecomputeSection recompute;  ///< not `automatic`; `stages`: empty, or a mode a stage
   DType gradient_wire = DType::fp32;
   bool logits = false;  ///< PipelineEngine::logits() will be called
+  bool graphs = false;  ///< stages run as graphs, where the device has them
   /// What units cost, at common.micro_batch: what `measured` cuts by, and in which order transfers are
   /// placed. The same on all ranks. Nothing: FLOPs.
   std::optional<planner::ModelCosts> costs;
@@ -34,6 +35,7 @@ struct PipelinePlan {
   schedule::Program evaluation;  ///< forwards of as many micro-batches as training has
   ReductionOptions reduction;
   std::vector<model::RankConfig> ranks;  ///< by pipeline rank, complete
+  bool graphs = false;                   ///< as the request's
 
   /// The first unit of a stage.
   int first_unit(int stage) const;

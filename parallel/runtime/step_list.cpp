@@ -51,7 +51,13 @@ StepList::StepList(Device& device, const schedule::Program& program, int rank)
   const SlotPlan slots = plan_slots(program, rank);
   const int first = wiring.first[static_cast<size_t>(rank)];
   for (size_t i = 0; i < instructions.size(); ++i)
-    steps_.push_back({instructions[i], lane_of(instructions[i].kind), slots.slots[i], {}, nullptr});
+    steps_.push_back({instructions[i], lane_of(instructions[i].kind), slots.slots[i], {}, nullptr, nullptr});
+  if (auto* profiler = dynamic_cast<ProfilerRanges*>(&device)) {
+    for (Step& step : steps_) {
+      ranges_.push_back(profiler->create_range(in_words(step.instruction)));
+      step.range = ranges_.back().get();
+    }
+  }
   for (size_t i = 0; i < steps_.size(); ++i) {
     // A reduction waits unit by unit, by itself.
     if (steps_[i].instruction.kind == InstructionKind::reduce_gradients) continue;

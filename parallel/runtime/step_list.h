@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/device/device.h"
+#include "kernels/device/profiler_range.h"
 #include "parallel/runtime/slot_plan.h"
 #include "parallel/schedule/program.h"
 
@@ -28,6 +29,8 @@ struct Step {
   std::array<const Event*, 3> waits{};
   /// Recorded behind it; null where no other lane waits for it.
   Event* done = nullptr;
+  /// Named as in traces; null where the device has no profiler.
+  ProfilerRange* range = nullptr;
 };
 
 /// A rank's program, ready to be enqueued any number of times, with the events that join its lanes.
@@ -43,6 +46,7 @@ class StepList {
  private:
   std::vector<Step> steps_;
   std::vector<std::unique_ptr<Event>> events_;
+  std::vector<std::unique_ptr<ProfilerRange>> ranges_;
   int micro_batches_;
 };
 

@@ -71,7 +71,7 @@ void train(const Job& job, transport::World& world, int steps, RankTimes& times)
   runtime::PipelineEngine engine(*backend.device, backend.math, world,
                                  runtime::plan_pipeline(pipeline_request(job)));
   engine.rank().initialise(engine.stream());
-  BatchSet set(job, job.micro_batches());
+  BatchSet set(job, job.micro_batches(), *backend.device);
   std::mt19937 random(1);
   for (HostMicroBatch& batch : set.batches()) {
     for (size_t at = 0; at < batch.tokens.size(); ++at) {

@@ -78,7 +78,7 @@ Measured measure(int64_t threads, const std::string& precision, int steps) {
                                    runtime::plan_pipeline(pipeline_request(job)));
     engine.rank().initialise(engine.stream());
     result.planned = engine.rank().memory().plan().bytes();
-    BatchSet set(job, job.micro_batches());
+    BatchSet set(job, job.micro_batches(), *backend.device);
     std::mt19937 random(1);
     for (HostMicroBatch& batch : set.batches()) {
       for (size_t at = 0; at < batch.tokens.size(); ++at) {

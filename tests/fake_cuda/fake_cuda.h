@@ -48,6 +48,10 @@ std::string lost_because();
 
 /// Copies since reset() with pageable memory at one end.
 uint64_t pageable_copies();
+/// Graphs launched since reset().
+uint64_t graph_launches();
+/// From now on the clock of all GPUs is that far from the host's.
+void set_clock_ahead(int64_t nanoseconds);
 /// GPU bytes that are allocated.
 size_t allocated(int gpu);
 

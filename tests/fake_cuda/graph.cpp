@@ -27,11 +27,12 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* 
 
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
   *graph = nullptr;
-  if (const cudaError_t code = entered("cudaStreamEndCapture", stream->gpu); code != cudaSuccess) return code;
+  const cudaError_t planned = entered("cudaStreamEndCapture", stream->gpu);
   if (stream->capture == nullptr || stream->capture->streams.front() != stream)
     return noted(cudaErrorStreamCaptureUnmatched);
   std::unique_ptr<CUgraph_st> captured(stream->capture);
   for (cudaStream_t each : captured->streams) each->capture = nullptr;
+  if (planned != cudaSuccess) return planned;  // the capture has ended all the same
   if (captured->invalid) return noted(cudaErrorStreamCaptureInvalidated);
   *graph = captured.release();
   return cudaSuccess;
@@ -45,6 +46,7 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t* made, cudaGraph_t graph, unsig
 
 cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream) {
   if (const cudaError_t code = entered("cudaGraphLaunch", stream->gpu); code != cudaSuccess) return code;
+  ++state().graph_launches;
   stream->enqueue({[nodes = graph->nodes] {
     for (const Work& node : *nodes) node.run();
   }});

@@ -4,6 +4,7 @@
 
 #include "kernels/device/error.h"
 #include "tests/fake_cuda/enqueue.h"
+#include "tests/simt/clock.h"
 #include "tests/simt/machine.h"
 
 namespace penstock::fake_cuda {
@@ -37,6 +38,8 @@ void reset(const Settings& settings) {
     gpu.peers = 0;
   }
   all.pageable_copies = 0;
+  all.graph_launches = 0;
+  simt::set_clock_ahead(0);
   all.failures.clear();
   all.lost_because.clear();
   last_error = cudaSuccess;
@@ -71,6 +74,14 @@ std::string lost_because() {
 
 uint64_t pageable_copies() {
   return state().pageable_copies;
+}
+
+uint64_t graph_launches() {
+  return state().graph_launches;
+}
+
+void set_clock_ahead(int64_t nanoseconds) {
+  simt::set_clock_ahead(nanoseconds);
 }
 
 size_t allocated(int gpu) {

@@ -32,6 +32,7 @@ struct State {
   Settings settings;
   std::array<Gpu, most_gpus> gpus;
   std::atomic<uint64_t> pageable_copies{0};
+  std::atomic<uint64_t> graph_launches{0};
 
   std::mutex mutex;
   std::condition_variable changed;  ///< a value was written, a place became free, a context was lost

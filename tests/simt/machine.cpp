@@ -1,6 +1,7 @@
 #include "tests/simt/machine.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <numeric>
@@ -307,6 +308,8 @@ Launcher& launcher() {
   static Launcher current = [](void* /*stream*/, const std::function<void()>& kernel) { kernel(); };
   return current;
 }
+std::atomic<int64_t> clock_ahead{0};
+
 }  // namespace
 
 void set_launcher(Launcher chosen) {
@@ -318,7 +321,11 @@ void launch(void* stream, const LaunchRequest& request, std::function<void()> bo
 }
 
 uint64_t nanoseconds() {
-  return static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
+  return static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count() + clock_ahead);
+}
+
+void set_clock_ahead(int64_t nanoseconds) {
+  clock_ahead = nanoseconds;
 }
 
 void run(const LaunchRequest& request, const std::function<void()>& body) {

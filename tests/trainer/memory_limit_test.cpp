@@ -56,7 +56,8 @@ TEST(MemoryLimit, TheSameRunIsAlwaysAnsweredAlike) {
 // What the planner may fill and what the check lets pass are the same bytes.
 TEST(MemoryLimit, PlansFillWhatTheCheckLetsPass) {
   const Job job = testing::small_job("x", {"parallel.memory_limit_gib=0.25"});
-  const int64_t arenas = device_memory_limit(job, 1);
+  const Backend backend = make_backend(job, 0);
+  const int64_t arenas = device_memory_limit(job, *backend.device, 1);
   EXPECT_EQ(arenas, (int64_t{1} << 28) - static_cast<int64_t>(host_batch_bytes(job) + outside_reserve));
   MemoryReport report = report_of({static_cast<size_t>(arenas)});
   report.host_batches = host_batch_bytes(job);

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "kernels/cpu/processor.h"
-#include "tests/trainer/tiny_training.h"
+#include "tests/trainer/accounted_run.h"
 #include "trainer/job_profile.h"
 #include "trainer/run_account.h"
 #include "trainer/run_folder.h"
@@ -16,51 +16,7 @@ namespace penstock {
 namespace {
 
 using nlohmann::json;
-
-struct StepAccountingTest : TrainingTest {
-  std::vector<json> events(const std::string& name, const std::string& kind) const {
-    std::ifstream in(run(name) / "events.jsonl");
-    std::vector<json> found;
-    for (std::string line; std::getline(in, line);) {
-      const json event = json::parse(line);
-      if (event["event"] == kind) found.push_back(event);
-    }
-    return found;
-  }
-
-  // The sum of a rank's parts; they are written in whole microseconds.
-  static double sum_of_parts(const json& rank) {
-    double milliseconds = 0;
-    for (const auto& [key, value] : rank.items()) {
-      if (key.ends_with("_ms") && key != "root_ms" && key != "accounted_ms")
-        milliseconds += value.get<double>();
-    }
-    return milliseconds;
-  }
-
-  // Every line has every key, and every rank's parts add up to the same step.
-  static void expect_whole(const std::vector<json>& lines, size_t ranks) {
-    for (const json& line : lines) {
-      for (const char* key : {"bubble_ratio", "bubble_ratio_rank_span", "idle_ratio", "stage_imbalance",
-                              "slowest_stage", "fill_ms", "drain_ms", "micro_batch_latency_ms"})
-        ASSERT_TRUE(line.contains(key)) << key << " in " << line;
-      ASSERT_EQ(line["ranks"].size(), ranks);
-      for (const json& rank : line["ranks"]) {
-        EXPECT_FALSE(rank.contains("unexplained_ms")) << rank;
-        EXPECT_GT(rank["forward_ms"], 0);
-        EXPECT_GT(rank["optimizer_ms"], 0);
-        EXPECT_NEAR(sum_of_parts(rank), rank["accounted_ms"].get<double>(), 0.02);
-        for (const char* key : {"root_rank", "root_link_to"})
-          EXPECT_TRUE(!rank.contains(key) || rank[key].is_number_integer()) << rank;
-        if (rank["replica"] != line["ranks"][0]["replica"]) continue;  // its window is its own
-        EXPECT_EQ(rank["accounted_ms"], line["ranks"][0]["accounted_ms"]);
-      }
-      EXPECT_GE(line["bubble_ratio"], 0);
-      EXPECT_LE(line["bubble_ratio"], line["idle_ratio"]);
-      EXPECT_LT(line["idle_ratio"], 1);
-    }
-  }
-};
+using StepAccountingTest = AccountedRun;
 
 TEST_F(StepAccountingTest, OneRankHasNoBubble) {
   ASSERT_EQ(train(job("one"), {}), ExitCode::finished);

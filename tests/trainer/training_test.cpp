@@ -425,7 +425,7 @@ TEST_F(TrainingTest, ASavedModelIsLoadedForInference) {
       const transport::AbortOnUnwind abort(world);
       const Inference model = open_inference(asked, "", world, true);
       EXPECT_EQ(model.step, 6);
-      BatchSet set(model.job, 1);
+      BatchSet set(model.job, 1, *model.backend.device);
       std::fill(set.batches()[0].tokens.begin(), set.batches()[0].tokens.end(), 5);
       std::iota(set.batches()[0].positions.begin(), set.batches()[0].positions.end(), 0);
       const auto row = model.engine->logits(set.bands()[0], 7);

@@ -1,6 +1,7 @@
 #include "trainer/accounting/record_gathering.h"
 
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -10,7 +11,7 @@
 namespace penstock::accounting {
 namespace {
 
-Tensor bytes_of(std::vector<std::byte>& record) {
+Tensor bytes_of(std::span<std::byte> record) {
   return {record.data(), DType::u8, Shape{static_cast<int64_t>(record.size())}};
 }
 
@@ -36,20 +37,27 @@ RecordGathering::RecordGathering(transport::World& world, Device& device,
   if (leaders.size() > 1) leaders_ = world.create("accounting.leaders", leaders);
   times_.resize(ranks);
   records_.resize(ranks);
+  std::vector<size_t> sizes(ranks);
+  size_t bytes = 0;
   for (size_t rank = 0; rank < ranks; ++rank) {
     if (!leads() && rank != place_) continue;
     times_[rank].instructions.resize(program.ranks[rank].instructions.size());
     times_[rank].recompute.resize(stages_by_rank[rank].size());
     if (rank == place_ && leads()) continue;  // it does not travel
-    records_[rank].resize(record_bytes(times_[rank].instructions.size(), times_[rank].recompute.size()));
+    sizes[rank] = record_bytes(times_[rank].instructions.size(), times_[rank].recompute.size());
+    bytes += sizes[rank];
   }
   StepAccount account;
   account.ranks.resize(ranks);
   account.stage_busy.resize(static_cast<size_t>(program.schedule.stages()));
   accounts_.assign(leads() && world.rank() == 0 ? pipelines.size() : 1, account);
   summaries_.resize(accounts_.size());
-  for (std::vector<std::byte>& summary : summaries_)
-    summary.resize(summary_bytes(ranks, account.stage_busy.size()));
+  const size_t summary = summary_bytes(ranks, account.stage_busy.size());
+  memory_ = device.create_host_memory("records of steps", bytes + summaries_.size() * summary);
+  std::byte* next = memory_->as<std::byte>();
+  const auto take = [&next](size_t size) { return std::span(std::exchange(next, next + size), size); };
+  for (size_t rank = 0; rank < ranks; ++rank) records_[rank] = take(sizes[rank]);
+  for (std::span<std::byte>& each : summaries_) each = take(summary);
   stream_ = device.create_stream("accounting", StreamUse::transfer);
 }
 

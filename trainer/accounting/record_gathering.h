@@ -49,10 +49,11 @@ class RecordGathering {
   size_t replica_ = 0;  ///< our pipeline's number
   std::unique_ptr<transport::Communicator> pipeline_;
   std::unique_ptr<transport::Communicator> leaders_;
-  std::vector<RankTimes> times_;                 ///< by pipeline rank; only our own, unless we lead
-  std::vector<std::vector<std::byte>> records_;  ///< likewise
+  std::vector<RankTimes> times_;               ///< by pipeline rank; only our own, unless we lead
+  std::unique_ptr<HostMemory> memory_;         ///< of records and summaries
+  std::vector<std::span<std::byte>> records_;  ///< likewise
   std::vector<transport::Message> messages_;
-  std::vector<std::vector<std::byte>> summaries_;  ///< by replica, likewise
+  std::vector<std::span<std::byte>> summaries_;  ///< by replica, likewise
   std::vector<StepAccount> accounts_;
   std::unique_ptr<Stream> stream_;
   transport::AbortOnUnwind abort_;

@@ -175,7 +175,7 @@ class Planning {
     }
     if (limit) return arena_limit(job_, *limit);
     if (elsewhere()) return std::nullopt;
-    return device_memory_limit(job_, job_.parallel.pipeline * job_.parallel.data);
+    return device_memory_limit(job_, *backend_.device, job_.parallel.pipeline * job_.parallel.data);
   }
 
   void add_sizes() {

@@ -45,7 +45,6 @@ constexpr NotYet kNotYet[] = {
     {"log.prometheus", "metrics go to metrics.jsonl and tensorboard/"},
     {"trace.on_alarm", "bubbles are not budgeted"},
     {"watchdog", "there is no watchdog"},
-    {"cuda.graphs", "kernels are launched one by one"},
 };
 
 // The row for a key: its own, or its section's.

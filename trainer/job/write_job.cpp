@@ -16,10 +16,10 @@ int64_t default_decay_steps(const Job& job) {
 }
 
 // What may change between two parts of one run.
-constexpr std::array<std::string_view, 15> kFreeOnResume{
-    "run.name",        "run.folder",    "run.steps", "run.resume", "run.max_wall_time",
-    "data.validation", "parallel",      "comm",      "recompute",  "evaluation",
-    "checkpoint",      "bubble_budget", "log",       "trace",      "watchdog"};
+constexpr std::array<std::string_view, 16> kFreeOnResume{
+    "run.name", "run.folder", "run.steps", "run.resume", "run.max_wall_time", "data.validation",
+    "parallel", "comm",       "recompute", "evaluation", "checkpoint",        "bubble_budget",
+    "log",      "trace",      "watchdog",  "cuda.graphs"};
 
 bool free_on_resume(const std::string& key) {
   const std::string_view section = std::string_view(key).substr(0, key.find('.'));

@@ -59,6 +59,7 @@ CudaBackend make_cuda_backend(const CudaRequest& request) {
   backend.access = cuda::access_to(*backend.device);
   cuda::use_gpu(options.index);
   cuda::GemmOptions products;
+  products.tf32 = request.tf32;
   products.driver_version = static_cast<uint64_t>(cuda::driver_version());
   products.log = request.log;
   cuda::MathOptions math;

@@ -8,11 +8,14 @@
 #include "kernels/cuda/runtime/event.h"
 #include "kernels/cuda/runtime/gpu_choice.h"
 #include "kernels/cuda/runtime/pinned_memory.h"
+#include "kernels/cuda/runtime/profiler_range.h"
 #include "kernels/cuda/runtime/runtime_call.h"
 #include "kernels/cuda/runtime/signal.h"
 #include "kernels/cuda/runtime/stamp_clock.h"
 #include "kernels/cuda/runtime/stream.h"
+#include "kernels/cuda/runtime/work_graph.h"
 #include "kernels/device/arena_table.h"
+#include "kernels/device/device_memory.h"
 #include "kernels/device/error.h"
 
 namespace penstock::cuda {
@@ -22,7 +25,7 @@ void release_gpu_memory(void* memory, size_t bytes) {
   report(cudaFree(memory), [&] { return fmt::format("giving {} bytes of GPU memory back", bytes); });
 }
 
-class CudaDevice final : public Device {
+class CudaDevice final : public Device, public OwnMemory, public ProfilerRanges, public WorkGraphs {
  public:
   explicit CudaDevice(DeviceOptions options) : options_(std::move(options)), arenas_(options_.rank) {
     if (!options_.clock) options_.clock = make_real_clock();
@@ -73,6 +76,24 @@ class CudaDevice final : public Device {
     return std::make_unique<CudaSignal>(std::move(name), options_.rank);
   }
 
+  DeviceMemory memory_left() const override {
+    use_gpu(options_.index);
+    size_t free = 0;
+    size_t total = 0;
+    check(cudaMemGetInfo(&free, &total), [&] {
+      return fmt::format("rank {}: asking how much memory GPU {} has left", options_.rank, options_.index);
+    });
+    return {free, total, count_gpus()};
+  }
+
+  std::unique_ptr<ProfilerRange> create_range(const std::string& name) override {
+    return make_profiler_range(name);
+  }
+
+  std::unique_ptr<WorkGraph> capture(Stream& stream, const std::function<void()>& queue) override {
+    return capture_graph(CudaStream::of(stream), queue);
+  }
+
  private:
   /// Zeroed, which touches it: nothing is missing later (contract C3).
   void* reserve(ArenaTag tag, size_t bytes) const {
@@ -90,15 +111,12 @@ class CudaDevice final : public Device {
 
   std::string refusal(ArenaTag tag, size_t bytes) const {
     static_cast<void>(cudaGetLastError());
-    size_t free = 0;
-    size_t total = 0;
-    check(cudaMemGetInfo(&free, &total), [&] {
-      return fmt::format("rank {}: asking how much memory GPU {} has left", options_.rank, options_.index);
-    });
+    const DeviceMemory left = memory_left();
     return fmt::format(
         "rank {}: arena \"{}\" needs {} bytes of GPU {}, {}, which has {} of {} left. This rank's arenas "
         "there:\n{}\nThe arena does not fit",
-        options_.rank, name_of(tag), bytes, options_.index, description_, free, total, arenas_.table());
+        options_.rank, name_of(tag), bytes, options_.index, description_, left.bytes, left.total,
+        arenas_.table());
   }
 
   DeviceOptions options_;

@@ -69,8 +69,35 @@ StreamHandle handle_of(Stream& stream) {
 StreamHandle CudaStream::ready() {
   if (failure_->failed()) surface();
   use_gpu(gpu_);
-  if (++calls_ % calls_a_mark == 0) bound_run_ahead();
+  if (!capturing_ && ++calls_ % calls_a_mark == 0) bound_run_ahead();
   return stream_;
+}
+
+void CudaStream::begin_capture() {
+  StreamHandle stream = ready();
+  // Other ranks' threads go on with what a capture would forbid.
+  check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal),
+        [&] { return doing("beginning to capture a graph"); });
+  capturing_ = true;
+}
+
+cudaGraph_t CudaStream::end_capture() {
+  capturing_ = false;
+  cudaGraph_t graph = nullptr;
+  check(cudaStreamEndCapture(stream_, &graph), [&] { return doing("capturing a graph"); });
+  return graph;
+}
+
+void CudaStream::abandon_capture() noexcept {
+  capturing_ = false;
+  cudaGraph_t graph = nullptr;
+  static_cast<void>(cudaStreamEndCapture(stream_, &graph));  // it may say that the capture is invalid
+  static_cast<void>(cudaGetLastError());
+  if (graph != nullptr) report(cudaGraphDestroy(graph), [] { return "destroying a captured graph"; });
+}
+
+void CudaStream::refuse_in_capture(const char* what) const {
+  if (capturing_) throw DeviceError(doing(fmt::format("{} cannot be captured in a graph", what)));
 }
 
 void CudaStream::bound_run_ahead() {
@@ -82,6 +109,7 @@ void CudaStream::bound_run_ahead() {
 }
 
 void CudaStream::record(Event& event) {
+  refuse_in_capture("recording an event");
   CudaEvent& target = CudaEvent::of(event);
   check(cudaEventRecord(target.handle(), ready()),
         [&] { return doing(fmt::format("recording event \"{}\"", target.name())); });
@@ -89,6 +117,7 @@ void CudaStream::record(Event& event) {
 }
 
 void CudaStream::wait(const Event& event) {
+  refuse_in_capture("waiting for an event");
   const CudaEvent& source = CudaEvent::of(event);
   if (!source.recorded() && strict_events_) {
     throw UsageError(fmt::format(
@@ -101,6 +130,7 @@ void CudaStream::wait(const Event& event) {
 }
 
 void CudaStream::signal(Signal& signal, uint64_t value) {
+  refuse_in_capture("writing a signal");
   CudaSignal& target = CudaSignal::of(signal);
   StreamHandle stream = ready();
   target.promise(value);
@@ -109,6 +139,7 @@ void CudaStream::signal(Signal& signal, uint64_t value) {
 }
 
 void CudaStream::wait(const Signal& signal, uint64_t value) {
+  refuse_in_capture("waiting for a signal");
   const CudaSignal& source = CudaSignal::of(signal);
   check(queue_wait(ready(), source.cell(), source.in_cell(value)),
         [&] { return doing(fmt::format("waiting for signal \"{}\" to reach {}", source.name(), value)); });
@@ -129,6 +160,7 @@ void CudaStream::fill_zero(void* dst, size_t bytes) {
 }
 
 void CudaStream::host_task(const char* name, double /*cost*/, std::function<void()> task) {
+  refuse_in_capture("a host task");
   StreamHandle stream = ready();
   auto queued = std::make_unique<HostTask>(HostTask{*this, name, std::move(task)});
   check(cudaLaunchHostFunc(stream, run_host_task, queued.get()),
@@ -153,10 +185,12 @@ void CudaStream::execute(const HostTask& task) noexcept {
 }
 
 void CudaStream::stamp(double* seconds) {
+  refuse_in_capture("a stamp");
   stamps_.stamp(ready(), seconds);
 }
 
 void CudaStream::synchronize() {
+  refuse_in_capture("waiting for the stream");
   use_gpu(gpu_);
   check(cudaStreamSynchronize(stream_), [&] { return doing("waiting for what is queued"); });
   clock_.resolve();

@@ -34,6 +34,14 @@ class CudaStream final : public Stream {
   /// the host is too far ahead.
   StreamHandle ready();
 
+  /// From now on what is queued here goes into a graph instead. DeviceError for all that cannot: only
+  /// kernels, copies and fills of device memory can.
+  void begin_capture();
+  /// The graph; the caller's to destroy. DeviceError if the work cannot be one.
+  cudaGraph_t end_capture();
+  /// Forgets what was captured.
+  void abandon_capture() noexcept;
+
   /// Others report here that its work has come to nothing.
   const std::shared_ptr<StreamFailure>& failure() const { return failure_; }
 
@@ -58,6 +66,7 @@ class CudaStream final : public Stream {
   static void run_host_task(void* memory) noexcept;
   void execute(const HostTask& task) noexcept;
   [[noreturn]] void surface();
+  void refuse_in_capture(const char* what) const;
   std::string failure_text() const;
   void bound_run_ahead();
   /// Both streams are of one process; the GPU may be another.
@@ -74,6 +83,7 @@ class CudaStream final : public Stream {
   cudaStream_t stream_ = nullptr;
   std::array<cudaEvent_t, marks> marks_{};
   uint64_t calls_ = 0;
+  bool capturing_ = false;
   StampRing stamps_;
 
   const std::shared_ptr<StreamFailure> failure_ = std::make_shared<StreamFailure>();

@@ -4,6 +4,7 @@
 #include "tests/fake_cuda/cublaslt/faults.h"
 #include "tests/fake_cuda/fake_cuda.h"
 #include "tests/trainer/cuda/on_cuda.h"
+#include "trainer/resume.h"
 
 namespace penstock {
 namespace {
@@ -75,6 +76,27 @@ TEST_F(MatmulPlansTest, AllRanksHaveRank0s) {
   EXPECT_EQ(stored("two", 1), stored("one", 1)) << "all products of the model, whoever computes them";
   EXPECT_GT(stored("one", 1).at("products").size(), 10u);
   for (const auto& product : stored("one", 1).at("products")) EXPECT_EQ(product.at("split_k"), 1);
+}
+
+TEST_F(MatmulPlansTest, Tf32IsAskedForByName) {
+  ASSERT_EQ(run_to("fp32", 2), ExitCode::finished);
+  ASSERT_EQ(run_to("tf32", 2, {"cuda.tf32=true"}), ExitCode::finished);
+  ASSERT_EQ(run_to("bf16", 1, {"cuda.tf32=true", "precision.compute=bf16"}), ExitCode::finished);
+  const auto rounded = [&](const std::string& name, int step) {
+    std::vector<bool> all;
+    for (const auto& product : stored(name, step).at("products"))
+      all.push_back(product.at("tf32").get<bool>());
+    return all;
+  };
+  EXPECT_THAT(rounded("fp32", 2), testing::Each(false));
+  EXPECT_THAT(rounded("tf32", 2), testing::Each(true)) << "the head's, too";
+  EXPECT_THAT(rounded("bf16", 1), testing::Each(false)) << "there is nothing to round";
+  const double fp32 = metrics("fp32")[1]["loss"].get<double>();
+  const double tf32 = metrics("tf32")[1]["loss"].get<double>();
+  EXPECT_NE(tf32, fp32);
+  EXPECT_NEAR(tf32, fp32, 5e-3 * fp32);
+  // Other bits: not what the run began with.
+  EXPECT_THROW(run_to("fp32", 3, {"cuda.tf32=true"}), ResumeError);
 }
 
 TEST_F(MatmulPlansTest, TheProcessorHasNoChoice) {

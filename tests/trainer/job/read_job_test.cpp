@@ -303,7 +303,7 @@ INSTANTIATE_TEST_SUITE_P(ReadJob, NotInThisVersion,
                          testing::Values("parallel.schedule=2bw", "parallel.schedule=dualpipe",
                                          "parallel.sharded_optimizer=true", "precision.compute=fp8",
                                          "numerics.on_nonfinite=rollback", "bubble_budget.bubble_ratio=0.1",
-                                         "watchdog.start_s=1", "trace.on_alarm=false", "cuda.graphs=true",
+                                         "watchdog.start_s=1", "trace.on_alarm=false",
                                          "log.prometheus=true"));
 
 TEST(ReadJob, DefaultsOfWhatIsNotInThisVersionAreAccepted) {
