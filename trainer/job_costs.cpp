@@ -47,19 +47,6 @@ std::string crowding(const planner::Profile& profile) {
                      profile.threads_per_processor);
 }
 
-JobCosts costs_of(const Job& job, Backend& backend, const planner::Profile& profile,
-                  const std::string& place) {
-  JobCosts costs;
-  costs.model = planner::model_costs(profile, job.batch.micro);
-  take_bytes(footprint(job, backend), costs.model);
-  costs.links = planner::link_costs(profile, static_cast<int>(job.parallel.pipeline));
-  costs.pace = planner::rank_paces(profile, static_cast<int>(job.parallel.pipeline));
-  costs.measured = true;
-  costs.threads_per_processor = profile.threads_per_processor;
-  costs.note = fmt::format("unit costs as measured: {}", place) + crowding(profile);
-  return costs;
-}
-
 std::string profile_path(const Job& job) {
   return RunPaths(std::filesystem::path(job.run.folder) / job.run.name).profile().string();
 }
@@ -111,11 +98,24 @@ planner::LinkCosts cluster_links(const Job& job, const Cluster& cluster) {
 
 }  // namespace
 
+JobCosts costs_from_profile(const Job& job, Backend& backend, const planner::Profile& profile,
+                            const std::string& place) {
+  JobCosts costs;
+  costs.model = planner::model_costs(profile, job.batch.micro);
+  take_bytes(footprint(job, backend), costs.model);
+  costs.links = planner::link_costs(profile, static_cast<int>(job.parallel.pipeline));
+  costs.pace = planner::rank_paces(profile, static_cast<int>(job.parallel.pipeline));
+  costs.measured = true;
+  costs.threads_per_processor = profile.threads_per_processor;
+  costs.note = fmt::format("unit costs as measured: {}", place) + crowding(profile);
+  return costs;
+}
+
 JobCosts costs_from_profile(const Job& job, Backend& backend, const std::string& path) {
   const planner::Profile profile = planner::read_profile_file(path);
   const std::string differs = misfit(profile, job);
   if (!differs.empty()) throw planner::ProfileError(fmt::format("{} is not of this job:{}", path, differs));
-  JobCosts costs = costs_of(job, backend, profile, path);
+  JobCosts costs = costs_from_profile(job, backend, profile, path);
   costs.note = fmt::format("unit costs as measured on {}: {}", profile.device, path) + crowding(profile);
   return costs;
 }
@@ -162,7 +162,7 @@ JobCosts job_costs(const Job& job, Backend& backend, transport::World* world) {
   }
   if (found.text.empty()) return costs_by_formula(job, backend, std::nullopt, found.why);
   const std::string path = profile_path(job);
-  return costs_of(job, backend, planner::read_profile(found.text, path), path);
+  return costs_from_profile(job, backend, planner::read_profile(found.text, path), path);
 }
 
 }  // namespace penstock

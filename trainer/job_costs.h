@@ -27,6 +27,9 @@ struct JobCosts {
 /// Costs from a profile that somebody named, by its path: it may be of any device. ProfileError with what
 /// differs where it is not of this job.
 JobCosts costs_from_profile(const Job& job, Backend& backend, const std::string& path);
+/// The same from a profile at hand, which is the job's own; `place` names it.
+JobCosts costs_from_profile(const Job& job, Backend& backend, const planner::Profile& profile,
+                            const std::string& place);
 
 /// Costs by formula with a cluster's rates, and its links: of neighbours in a pipeline, and of a ring over
 /// the replicas of a rank, 2(D−1)/D of the gradients each way in 2(D−1) messages.

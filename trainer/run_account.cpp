@@ -7,6 +7,8 @@
 #include <fmt/format.h>
 
 #include "trainer/accounting/median.h"
+#include "trainer/advice/advice.h"
+#include "trainer/run_question.h"
 
 namespace penstock {
 
@@ -191,6 +193,26 @@ void RunAccount::conclude(int64_t step, const MemoryReport& memory, bool in_one_
     event["planned_stage_imbalance"] = planned_->figures.stage_imbalance;
   }
   reports.event("prediction", step, event);
+}
+
+void RunAccount::advise(int64_t step, const Job& job, RunReports& reports) const {
+  if (steps_.empty() || program_.ranks.size() < 2) return;
+  advice::Measured measured;
+  for (const Step& each : steps_) {
+    measured.step += each.seconds / static_cast<double>(steps_.size());
+    measured.bubble += each.figures.bubble_ratio / static_cast<double>(steps_.size());
+  }
+  const PartSeconds parts = mean_parts();
+  const double time = parts.all();
+  if (!(time > 0)) return;
+  measured.idle = parts.idle() / time;
+  measured.host = (parts[Part::data] + parts[Part::host] + parts[Part::launch]) / time;
+  measured.pause = parts.pauses() / time;
+  measured.reduction = parts[Part::reduction] / time;
+  measured.threads_per_processor = share_.load();
+  const advice::Advice advice = advice::advise(measured, running_question(job, units_.measured()));
+  for (const std::string& line : text_of(advice)) reports.note(line);
+  reports.event("advice", step, json_of(advice));
 }
 
 }  // namespace penstock

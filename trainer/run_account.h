@@ -46,6 +46,11 @@ class RunAccount {
   /// Predicts from what there is if the run was short; says nothing if it ended within the warm-up.
   void conclude(int64_t step, const MemoryReport& memory, bool in_one_process, RunReports& reports);
 
+  /// At the run's end: what the figures mean, and what to change first, with the gain that the planner
+  /// predicts at the costs that were measured; on the console and as the event "advice". `job`: what ran,
+  /// decided.
+  void advise(int64_t step, const Job& job, RunReports& reports) const;
+
  private:
   struct Step {
     double seconds = 0;

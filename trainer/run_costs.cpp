@@ -83,6 +83,14 @@ schedule::Costs RunCosts::costs() const {
   return costs_of(refined_.costs());
 }
 
+JobCosts RunCosts::measured() const {
+  JobCosts made = given_;
+  if (refined_.steps() == 0) return made;
+  made.model = refined_.costs();
+  made.pace = {1};
+  return made;
+}
+
 RunCosts::Difference RunCosts::difference() const {
   const schedule::Costs before = costs_of(given_.model);
   const schedule::Costs after = costs();

@@ -27,6 +27,8 @@ class RunCosts {
   int64_t steps() const { return refined_.steps(); }
   /// Of the run's stages, and its links as the job's costs have them.
   schedule::Costs costs() const;
+  /// The job's costs with what the steps so far measured of its units, each on its rank.
+  JobCosts measured() const;
   const JobCosts& given() const { return given_; }
 
   /// F + I + W of a micro-batch against what the job's costs said at first, as shares: +0.1 is 10 % longer.

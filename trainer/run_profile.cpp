@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <limits>
 #include <map>
 #include <optional>
 #include <sstream>
@@ -38,7 +39,8 @@ using planner::Timing;
 
 constexpr int64_t kFirstSteps = 3;
 constexpr size_t kMostSteps = 100;
-constexpr double kMostMilliseconds = 1e9;  // a profile's longest time
+constexpr std::streamoff kMostBytes = 64 << 20;  // of metrics.jsonl: more than kMostSteps of a thousand ranks
+constexpr double kMostMilliseconds = 1e9;        // a profile's longest time
 constexpr const char* kLineAdvice = "take the line out if it was damaged: the other steps will do";
 
 // What metrics.jsonl calls a rank's parts.
@@ -62,13 +64,19 @@ std::string shown(const json& value) {
   return shown(value.dump(-1, ' ', true, json::error_handler_t::replace));
 }
 
-std::string read_text(const std::filesystem::path& path) {
+// All of a file, or its last `most` bytes, from the start of a line.
+std::string read_text(const std::filesystem::path& path, std::streamoff most = 0) {
   std::error_code error;
   if (std::filesystem::is_directory(path, error))
     refuse(path.string(), "a folder", "a file that the run wrote", "name the run's own folder");
   errno = 0;
-  const std::ifstream in(path);
+  std::ifstream in(path);
   std::ostringstream text;
+  if (const auto size = std::filesystem::file_size(path, error);
+      !error && most > 0 && size > static_cast<uintmax_t>(most)) {
+    in.seekg(-most, std::ios::end);
+    in.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
+  }
   if (in) text << in.rdbuf();
   if (!in) {
     refuse(path.string(), fmt::format("nothing that can be read ({})", std::strerror(errno)),
@@ -140,8 +148,11 @@ class Reader {
     std::vector<std::string> notes;
   };
   Samples samples(size_t ranks) const {
-    const std::string place = paths_.metrics().string();
-    std::istringstream text(read_text(paths_.metrics()));
+    std::error_code error;
+    const bool long_run =
+        std::filesystem::file_size(paths_.metrics(), error) > static_cast<uintmax_t>(kMostBytes);
+    const std::string place = paths_.metrics().string() + (!error && long_run ? " (its end)" : "");
+    std::istringstream text(read_text(paths_.metrics(), kMostBytes));
     Samples all;
     std::vector<std::pair<int64_t, json>> lines;
     int64_t number = 0;

@@ -261,6 +261,7 @@ ExitCode train(Job asked, const TrainOptions& options, transport::World& world, 
   const Decision decision = loop.run(point.step, job.run.steps);
   if (leads) {
     run_account.conclude(reports.status().step, memory, in_one_process, reports);
+    run_account.advise(reports.status().step, job, reports);
   }
   return conclude(context, decision, checkpointing.failure());
 }

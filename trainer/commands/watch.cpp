@@ -1,12 +1,14 @@
 #include "trainer/commands/watch.h"
 
 #include <chrono>
+#include <filesystem>
 #include <memory>
 #include <string>
 
 #include "trainer/commands/number_check.h"
 #include "trainer/commands/run_command.h"
 #include "trainer/job/budget_file.h"
+#include "trainer/run_view/run_advice.h"
 #include "trainer/watch/terminal_session.h"
 #include "trainer/watch/watch.h"
 
@@ -33,6 +35,7 @@ int show(const Arguments& arguments) {
   options.columns = arguments.columns;
   options.rows = arguments.rows;
   if (!arguments.budget.empty()) options.budget = read_budget(arguments.budget);
+  options.advice = [](const std::filesystem::path& folder) { return text_of(run_view::advise_run(folder)); };
   return watch::watch(options);
 }
 

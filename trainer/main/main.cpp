@@ -20,6 +20,7 @@
 #include "trainer/commands/profile.h"
 #include "trainer/commands/replay.h"
 #include "trainer/commands/run_command.h"
+#include "trainer/commands/status.h"
 #include "trainer/commands/tokenizer_train.h"
 #include "trainer/commands/train.h"
 #include "trainer/commands/usage_error.h"
@@ -47,6 +48,7 @@ int main(int argc, char** argv) {
   add_replay(app, exit_code);
   add_gate(app, exit_code);
   add_watch(app, exit_code);
+  add_status(app, exit_code);
   CLI::App* data = app.add_subcommand("data", "Prepare and inspect token files");
   data->require_subcommand(1);
   data->footer("`penstock data COMMAND --help` tells more.");

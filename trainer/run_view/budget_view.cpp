@@ -78,7 +78,8 @@ void BudgetView::add(const RunEvent& event) {
     raise(words(event.details, "limit"), since ? static_cast<int64_t>(*since) : event.step);
   } else if (event.name == "budget_alarm_over" && told_) {
     clear(words(event.details, "limit"));
-  } else if (event.name == "budget_kept" || event.name == "budget_rolled_back" || event.name == "end") {
+  } else if (event.name == "budget_kept" || event.name == "budget_rolled_back" ||
+             event.name == "budget_by_hand" || event.name == "end") {
     trial_.reset();
   } else if (event.name == "budget_decision") {
     if (const json* taken = taken_candidate(event.details)) {

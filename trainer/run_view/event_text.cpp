@@ -100,6 +100,20 @@ std::string text_of(const RunEvent& event) {
                        event.name == "budget_kept" ? "kept" : "rolled back", words(details, "why"),
                        std::isnan(gain) ? "" : fmt::format(" ({:.1f} % found)", 100 * gain));
   }
+  if (event.name == "rearranged") {
+    return fmt::format("now {}, {:.4g} MiB moved in {:.2f} s", words(details, "schedule"),
+                       number(details, "moved_bytes") / (1 << 20), number(details, "seconds"));
+  }
+  if (event.name == "budget_by_hand")
+    return fmt::format("by hand, \"{}\": {}", words(details, "request"), words(details, "arrangement"));
+  if (event.name == "budget_refused" || event.name == "budget_failed")
+    return (event.name == "budget_refused" ? "refused: " : "the budget is watched no longer: ") +
+           words(details, "why");
+  if (event.name == "advice") {
+    const auto lines = details.find("text");
+    if (lines != details.end() && lines->is_array() && !lines->empty() && lines->front().is_string())
+      return lines->front().get<std::string>();
+  }
   const std::string reason = words(details, "reason");
   return event.name + (reason.empty() ? "" : ": " + reason);
 }

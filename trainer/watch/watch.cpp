@@ -1,6 +1,7 @@
 #include "trainer/watch/watch.h"
 
 #include <cstdio>
+#include <exception>
 #include <future>
 #include <thread>
 #include <utility>
@@ -35,8 +36,14 @@ class Advisor {
       asked_ = time;
       pending_ = std::async(std::launch::async, options_.advice, options_.folder);
     }
-    if (pending_.valid() && (wait || pending_.wait_for(std::chrono::seconds(0)) == std::future_status::ready))
-      lines_ = pending_.get();
+    if (pending_.valid() &&
+        (wait || pending_.wait_for(std::chrono::seconds(0)) == std::future_status::ready)) {
+      try {
+        lines_ = pending_.get();
+      } catch (const std::exception& error) {  // a file that cannot be read now
+        lines_ = {std::string("no advice: ") + error.what()};
+      }
+    }
     return lines_;
   }
 
