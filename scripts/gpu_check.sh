@@ -18,6 +18,7 @@ die() { echo "gpu_check: $*" >&2; exit 2; }
 choose_sizes() {
   training_ranks='1 2 4'
   device_tests='*'
+  patience=1 # times the limits
   if [ "$1" = full ]; then
     kernel_tests='*-*AttentionTest*:*CudnnAttention*'
     attention_tests='*AttentionTest*:AttentionArguments*'
@@ -27,15 +28,18 @@ choose_sizes() {
     kernel_table=()
     models='124M 1.5B'
     model_sizes=(--sequence 1024 --sequences 32 --micro-batches 4 --steps 5)
+    table_sizes=()
   else
     kernel_tests='*fp32_3x7*:Reduce.GlobalNormClips'
     attention_tests='*fp32_B1_T1_H1*'
     transport_tests='*/GpuInproc*_2'
     training_tests='fp32'
+    patience=8
     sanitizer_tests='*fp32_3x7*'
     kernel_table=(--tiny)
     models='tiny'
     model_sizes=(--sequence 8 --sequences 2 --micro-batches 2 --steps 1)
+    table_sizes=(--tokens 16 --steps 1 --limit 60)
   fi
 }
 
@@ -91,7 +95,7 @@ pack_training() {
 }
 
 pack() {
-  local to=$1 binaries=$2 tiny=$3 program library staging bytes
+  local to=$1 binaries=$2 tiny=$3 program library bytes
   cd "$here/.."
   if [ -z "$binaries" ]; then
     build_programs
@@ -202,7 +206,7 @@ reason_in() {
 # part NAME LIMIT COMMAND…: a FAIL of its own, which stops nobody. LIMIT in seconds, and within what the tier has left. A
 # command that ends with 77 was not run: its last line says why.
 part() {
-  local name=$1 limit=$2 start status=0 left note
+  local name=$1 limit=$(($2 * patience)) start status=0 left note
   shift 2
   start=$SECONDS
   left=$((tier_end - SECONDS))
@@ -357,7 +361,8 @@ tier_2() {
 }
 
 long_table() {
-  python3 torch/long_table.py --binaries bin --models models --json "$out/long.json" "$@"
+  python3 torch/long_table.py --binaries bin --models models --json "$out/long.json" \
+    ${table_sizes[@]+"${table_sizes[@]}"} "$@"
 }
 
 # The table of all parts, check.json, and the exit status.
@@ -408,11 +413,11 @@ run_check() {
   [ "${PIPESTATUS[0]}" = 0 ] || exit 2
   echo
   if [ "$tier" = 1 ] || [ "$tier" = all ]; then
-    tier_end=$((SECONDS + 240))
+    tier_end=$((SECONDS + 240 * patience))
     tier_1
   fi
   if [ "$tier" = 2 ] || [ "$tier" = all ]; then
-    tier_end=$((SECONDS + 240))
+    tier_end=$((SECONDS + 240 * patience))
     tier_2
   fi
   if [ "$tier" = long ]; then
@@ -423,8 +428,6 @@ run_check() {
   summary
 }
 
-tier=all
-out=gpu_check
 case "${1:-}" in
   --in-part) # a function of this script, within part()
     shift
@@ -449,6 +452,8 @@ case "${1:-}" in
     exit
     ;;
 esac
+tier=all
+out=gpu_check
 rows=()
 while [ $# -gt 0 ]; do
   case $1 in

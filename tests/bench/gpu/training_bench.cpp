@@ -115,7 +115,7 @@ Measured measure(const Job& job, int steps) {
     for (int step = 0; step < steps + warm_up; ++step) {
       const auto start = Clock::now();
       engine.start_step({static_cast<uint64_t>(step), 1e-4, tokens}, set.bands());
-      result.loss = engine.finish_step().loss;
+      result.loss = engine.finish_step().loss_sum / static_cast<double>(tokens);
       if (step >= warm_up) times.push_back(std::chrono::duration<double>(Clock::now() - start).count());
     }
     std::sort(times.begin(), times.end());
