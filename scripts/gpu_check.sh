@@ -341,8 +341,8 @@ tier_1() {
   part "attention, built in" 30 tests test_kernels "$attention_tests"
   part "attention, cuDNN" 45 cudnn_tests
   part "transport inproc" 40 tests test_transport "$transport_tests"
-  part "transport nccl, 1 rank" 20 nccl_tests '*Nccl*_1:*Nccl*_1_*'
-  part "transport nccl, 2 ranks on a GPU" 30 nccl_tests_of_two '*Nccl*_2:*Nccl*_2_*'
+  part "transport nccl, 1 rank" 20 nccl_tests '*/GpuNccl*_1'
+  part "transport nccl, 2 ranks on a GPU" 30 nccl_tests_of_two '*/GpuNccl*_2'
   for ranks in $training_ranks; do
     part "C1, ranks on the GPU: $ranks" 30 tests test_training "*GpuTraining*/${ranks}_ranks_$training_tests"
   done

@@ -33,8 +33,7 @@ function(penstock_gpu_program name)
 endfunction()
 
 set(gtest GTest::gtest GTest::gmock GTest::gtest_main)
-file(GLOB launcher_tests CONFIGURE_DEPENDS kernels/cuda/bias_test.cpp kernels/cuda/fused_norm_test.cpp
-     kernels/cuda/optimizer_test.cpp)
+set(launcher_tests kernels/cuda/bias_test.cpp kernels/cuda/fused_norm_test.cpp kernels/cuda/optimizer_test.cpp)
 file(GLOB gpu_math CONFIGURE_DEPENDS kernels/gpu/*.cpp)
 set(cudnn_tests "")
 if(PENSTOCK_HAVE_CUDNN)
@@ -52,6 +51,16 @@ penstock_gpu_program(test_device SOURCES ${gpu_device} ${device_contract} MODULE
 file(GLOB gpu_transport CONFIGURE_DEPENDS kernels/gpu_transport/*.cpp)
 penstock_gpu_program(test_transport SOURCES ${gpu_transport} ${contract_of_transports}
                      MODULES transport_inproc cuda LIBRARIES ${gtest})
+if(PENSTOCK_HAVE_NCCL)
+  foreach(kind gpu gpu_rehearsal)
+    target_sources(${kind}_test_transport PRIVATE kernels/gpu_transport/nccl/contract_test.cpp
+                                                  kernels/cuda_transport/nccl/nccl_ranks.cpp)
+  endforeach()
+  target_link_libraries(gpu_rehearsal_test_transport PRIVATE nccl_on_fake)
+  foreach(kind gpu gpu_rehearsal)
+    target_link_libraries(${kind}_test_transport PRIVATE penstock_transport_nccl)
+  endforeach()
+endif()
 
 file(GLOB gpu_training CONFIGURE_DEPENDS trainer/gpu/*.cpp)
 penstock_gpu_program(test_training SOURCES ${gpu_training} REHEARSAL_SOURCES trainer/cuda/matmul_roof.cpp

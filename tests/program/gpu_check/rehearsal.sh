@@ -37,7 +37,7 @@ row table 'NOT RUN' 'compute-sanitizer synccheck' 'does not support this device'
 python3 - out <<'PYTHON' || fail "the files of the check"
 import json, sys
 check = json.load(open(sys.argv[1] + "/check.json"))
-assert check["counts"]["FAIL"] == 0 and check["counts"]["PASS"] == 14, check["counts"]
+assert check["counts"]["FAIL"] == 0 and check["counts"]["PASS"] >= 14, check["counts"]
 assert any("Fake GPU" in line for line in check["machine"]), check["machine"]
 table = json.load(open(sys.argv[1] + "/kernels.json"))
 assert len(table["rows"]) > 30 and all("share" in row or "absent" in row for row in table["rows"]), table
