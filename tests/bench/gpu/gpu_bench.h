@@ -49,8 +49,8 @@ class GpuBench {
   /// A row that could not be: why.
   void absent(const std::string& name, const std::string& shape, const std::string& why);
 
-  /// {"device", "copy_bytes_per_second", "product_flop_per_second", "rows": [{name, shape, microseconds, roof,
-  /// rate, share}, …]}.
+  /// {"device", "copy_bytes_per_second", "product_flop_per_second", "rows": [{name, shape, microseconds,
+  /// roof, rate, share}, …]}.
   const nlohmann::json& result() const { return result_; }
 
  private:

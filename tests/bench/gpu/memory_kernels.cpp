@@ -69,9 +69,8 @@ void measure_norms(GpuBench& bench) {
                                                                        .channels = at.channels,
                                                                        .epsilon = epsilon});
   });
-  bench.row("layer norm backward", at.shape, Roof::copy, 4 * at.activations + 2 * rows, [&] {
-    norm.layer_norm_backward(stream, x, addend, weight, mean, rstd, sum, y, weight, bias);
-  });
+  bench.row("layer norm backward", at.shape, Roof::copy, 4 * at.activations + 2 * rows,
+            [&] { norm.layer_norm_backward(stream, x, addend, weight, mean, rstd, sum, y, weight, bias); });
   bench.row("RMS norm backward", at.shape, Roof::copy, 4 * at.activations + rows,
             [&] { norm.rms_norm_backward(stream, x, addend, weight, rstd, sum, y, weight); });
   bench.forget_tensors();
@@ -98,9 +97,8 @@ void measure_pointwise(GpuBench& bench) {
   row("SwiGLU forward", 3, [&] { pointwise.swiglu_forward(stream, gate_up, a); });
   row("SwiGLU backward", 5, [&] { pointwise.swiglu_backward(stream, a, gate_up, dgate_up); });
   row("add", 3, [&] { pointwise.add(stream, a, b, c); });
-  row("bias", 2, [&] {
-    cuda::add_bias(bench.handle(), bias.as<const float>(), a.as<bfloat16>(), at.tokens, at.width);
-  });
+  row("bias", 2,
+      [&] { cuda::add_bias(bench.handle(), bias.as<const float>(), a.as<bfloat16>(), at.tokens, at.width); });
   row("bias backward", 1, [&] {
     cuda::backward_bias(bench.handle(), a.as<const bfloat16>(), bias.as<float>(), at.tokens, at.width);
   });
@@ -109,9 +107,8 @@ void measure_pointwise(GpuBench& bench) {
   const auto* const there =
       static_cast<const math::StepScalars*>(bench.copy_of("scalars", &scalars, sizeof(scalars)));
   const Tensor samples = bench.tensor("samples", DType::i64, {at.tokens / sequence});
-  row("dropout", 2, [&] {
-    pointwise.dropout(stream, a, samples, there, {.seed = 1, .site = 1, .probability = 0.1F}, b);
-  });
+  row("dropout", 2,
+      [&] { pointwise.dropout(stream, a, samples, there, {.seed = 1, .site = 1, .probability = 0.1F}, b); });
   bench.forget_tensors();
 
   const Tensor fp32 = bench.tensor("fp32", DType::fp32, wide);
@@ -163,9 +160,8 @@ void measure_combine(GpuBench& bench) {
     }
     pointers.outputs[0] = bench.tensor("sum", DType::fp32, {count}).data;
     bench.row(fmt::format("sum of {} ranks", ranks), fmt::format("fp32 {}", count), Roof::copy,
-              static_cast<double>((ranks + 1) * count) * 4, [&] {
-                cuda::combine(bench.handle(), DType::fp32, pointers, cuda::Combine::sum, 0, 0, count);
-              });
+              static_cast<double>((ranks + 1) * count) * 4,
+              [&] { cuda::combine(bench.handle(), DType::fp32, pointers, cuda::Combine::sum, 0, 0, count); });
     bench.forget_tensors();
   }
 }

@@ -1,5 +1,5 @@
-// Embedding, cross-entropy, AdamW and the sums over gradients: their rate against a large copy's, of the fewest
-// bytes that the operation needs.
+// Embedding, cross-entropy, AdamW and the sums over gradients: their rate against a large copy's, of the
+// fewest bytes that the operation needs.
 #include <cmath>
 #include <vector>
 

@@ -55,10 +55,9 @@ void measure_head(GpuBench& bench, int64_t hidden, int64_t vocab) {
   const Tensor workspace = bench.workspace(plan->workspace_bytes());
   const double flop =
       6 * static_cast<double>(tokens) * static_cast<double>(hidden) * static_cast<double>(vocab);
-  bench.row("head, loss and gradients", fmt::format("{} x {} to {}", tokens, hidden, vocab), Roof::product,
-            flop, [&] {
-              plan->loss_and_backward(bench.stream(), x, w, targets, there, losses, dx, dw, workspace);
-            });
+  bench.row(
+      "head, loss and gradients", fmt::format("{} x {} to {}", tokens, hidden, vocab), Roof::product, flop,
+      [&] { plan->loss_and_backward(bench.stream(), x, w, targets, there, losses, dx, dw, workspace); });
   bench.forget_tensors();
 }
 
@@ -80,9 +79,10 @@ void measure_attention_of(GpuBench& bench, const std::string& kind, math::Attent
   const Tensor dout = bench.tensor("dout", DType::bf16, {tokens, s.heads * s.head_dim});
   const Tensor lse = bench.tensor("lse", DType::fp32, {s.batch, s.heads, s.tokens});
   const Tensor workspace = bench.workspace(plan->workspace_bytes());
-  // Scores and weighted values, of the keys that a causal token sees; twice that and the scores again backward.
-  const double flop = 4 * static_cast<double>(tokens * s.heads * s.head_dim) *
-                      (static_cast<double>(s.tokens + 1) / 2);
+  // Scores and weighted values, of the keys that a causal token sees; twice that and the scores again
+  // backward.
+  const double flop =
+      4 * static_cast<double>(tokens * s.heads * s.head_dim) * (static_cast<double>(s.tokens + 1) / 2);
   bench.row(kind + ", forward", shape, Roof::product, flop,
             [&] { plan->forward(bench.stream(), qkv, {}, out, lse, workspace); });
   bench.row(kind + ", backward", shape, Roof::product, 2.5 * flop,
@@ -93,12 +93,11 @@ void measure_attention_of(GpuBench& bench, const std::string& kind, math::Attent
 }  // namespace
 
 void measure_products(GpuBench& bench) {
-  std::vector<Product> products = {{"124M qkv", 768, 2304},     {"124M attention out", 768, 768},
-                                   {"124M up", 768, 3072},      {"124M down", 3072, 768},
-                                   {"0.5B qkv", 896, 1152},     {"0.5B gate and up", 896, 9728},
-                                   {"0.5B down", 4864, 896},    {"1.5B qkv", 1536, 2048},
-                                   {"1.5B out", 1536, 1536},    {"1.5B gate and up", 1536, 17920},
-                                   {"1.5B down", 8960, 1536}};
+  std::vector<Product> products = {
+      {"124M qkv", 768, 2304},           {"124M attention out", 768, 768}, {"124M up", 768, 3072},
+      {"124M down", 3072, 768},          {"0.5B qkv", 896, 1152},          {"0.5B gate and up", 896, 9728},
+      {"0.5B down", 4864, 896},          {"1.5B qkv", 1536, 2048},         {"1.5B out", 1536, 1536},
+      {"1.5B gate and up", 1536, 17920}, {"1.5B down", 8960, 1536}};
   if (bench.tiny()) products = {{"tiny", 16, 24}};
   for (const Product& product : products) measure_linear(bench, product);
   std::vector<std::pair<int64_t, int64_t>> heads = {{768, 50257}, {896, 151936}, {1536, 151936}};

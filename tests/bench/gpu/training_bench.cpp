@@ -1,8 +1,8 @@
-// bench_training MODEL.toml: whole optimizer steps of one rank on a GPU. Tokens a second, model FLOPs as a share of what
-// the data sheet promises, memory beside its plan. Random tokens: only time is measured.
+// bench_training MODEL.toml: whole optimizer steps of one rank on a GPU. Tokens a second, model FLOPs as a
+// share of what the data sheet promises, memory beside its plan. Random tokens: only time is measured.
 //
-// Where the activations of a micro-batch do not fit, more of them are recomputed, and then micro-batches are halved;
-// the row says so. Step time is the host's: from the start of a step to its loss.
+// Where the activations of a micro-batch do not fit, more of them are recomputed, and then micro-batches are
+// halved; the row says so. Step time is the host's: from the start of a step to its loss.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -185,7 +185,8 @@ int main(int argc, char** argv) try {
   app.add_option("--sequence", request.sequence, "tokens of a sequence")->check(CLI::PositiveNumber);
   app.add_option("--sequences", request.sequences, "of a micro-batch")->check(CLI::PositiveNumber);
   app.add_option("--micro-batches", request.micro_batches, "of a step")->check(CLI::PositiveNumber);
-  app.add_option("--steps", request.steps, "that are timed, behind two that are not")->check(CLI::PositiveNumber);
+  app.add_option("--steps", request.steps, "that are timed, behind two that are not")
+      ->check(CLI::PositiveNumber);
   app.add_option("--peak", request.peak, "FLOP/s that the data sheet promises")->check(CLI::PositiveNumber);
   app.add_option("--json", request.json, "also write the row there");
   CLI11_PARSE(app, argc, argv);

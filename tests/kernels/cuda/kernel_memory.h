@@ -3,8 +3,8 @@
 #include <cstddef>
 #include <vector>
 
-/// Memory that the host and kernels share, for tests of launchers. A binary links one definition: for kernels on the
-/// SIMT harness, or for those on a GPU (tests/kernels/gpu).
+/// Memory that the host and kernels share, for tests of launchers. A binary links one definition: for kernels
+/// on the SIMT harness, or for those on a GPU (tests/kernels/gpu).
 namespace penstock::testing {
 
 namespace kernel_memory {

@@ -1,4 +1,5 @@
-// Memory of the tests on a GPU: the GPU's own for tensors, pinned memory for what tests of launchers share with it.
+// Memory of the tests on a GPU: the GPU's own for tensors, pinned memory for what tests of launchers share
+// with it.
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 

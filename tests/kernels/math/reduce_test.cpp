@@ -60,7 +60,8 @@ void check_global_norm(const std::vector<double>& squares, float clip, double no
     memory.write_bytes(&scalars);
     const auto make = place == Place::host ? reduce.reference : reduce.tested;
     make(*lane.device)
-        ->global_norm(*lane.stream, sums.tensor(), clip, static_cast<math::StepScalars*>(memory.tensor().data));
+        ->global_norm(*lane.stream, sums.tensor(), clip,
+                      static_cast<math::StepScalars*>(memory.tensor().data));
     lane.stream->synchronize();
     std::memcpy(&scalars, memory.bytes().data(), sizeof(scalars));
     if (std::isnan(norm)) {

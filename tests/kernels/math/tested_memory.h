@@ -2,8 +2,8 @@
 
 #include <cstddef>
 
-/// Memory that what is under test computes in. A binary links one definition: tested_memory.cpp beside this file,
-/// where that is the host's own, or a GPU's (tests/kernels/gpu).
+/// Memory that what is under test computes in. A binary links one definition: tested_memory.cpp beside this
+/// file, where that is the host's own, or a GPU's (tests/kernels/gpu).
 namespace penstock::testing::tested_memory {
 
 /// Null: the host's memory will do.

@@ -39,10 +39,12 @@ std::string name_of(const testing::TestParamInfo<Parameters>& info) {
   return fmt::format("{}_ranks_{}", std::get<0>(info.param), std::get<1>(info.param));
 }
 INSTANTIATE_TEST_SUITE_P(C1, GpuTraining,
-                         testing::Combine(testing::Values(1, 2, 4), testing::Values("fp32", "bf16")), name_of);
+                         testing::Combine(testing::Values(1, 2, 4), testing::Values("fp32", "bf16")),
+                         name_of);
 
 TEST_F(TrainingTest, AGpuHasTheProcessorsLosses) {
-  const std::vector<std::string> common = {"run.steps=4", "precision.compute=fp32", "evaluation.every_steps=0"};
+  const std::vector<std::string> common = {"run.steps=4", "precision.compute=fp32",
+                                           "evaluation.every_steps=0"};
   auto on_cpu = common;
   on_cpu.emplace_back("parallel.device=cpu");
   auto on_gpu = common;

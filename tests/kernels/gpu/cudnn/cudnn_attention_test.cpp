@@ -1,10 +1,11 @@
 // cuDNN's attention against the reference; tests/kernels/math does the same with the built-in one.
+#include "kernels/cuda/cudnn_attention.h"
+
 #include <array>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "kernels/cuda/cudnn_attention.h"
 #include "kernels/device/error.h"
 #include "kernels/reference/attention.h"
 #include "tests/kernels/math/attention_checks.h"

@@ -1,4 +1,6 @@
 // The transport contract over NCCL on the GPUs that there are. Two ranks on one GPU: where NCCL allows it.
+#include "tests/kernels/transport/contract.h"
+
 #include <string>
 #include <tuple>
 #include <vector>
@@ -6,7 +8,6 @@
 #include <gmock/gmock.h>
 
 #include "tests/kernels/cuda_transport/nccl/nccl_ranks.h"
-#include "tests/kernels/transport/contract.h"
 
 namespace penstock::transport {
 namespace {
