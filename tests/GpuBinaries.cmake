@@ -9,26 +9,26 @@ set(contract_of_transports kernels/transport/contract.cpp kernels/transport/buff
 add_custom_target(gpu_binaries)
 add_custom_target(gpu_rehearsal_binaries)
 
-# penstock_gpu_program(<name> SOURCES … REHEARSAL_SOURCES … MODULES … LIBRARIES …). A source of REHEARSAL_SOURCES takes the
-# place of what an archive has.
+add_library(cublaslt_on_fake OBJECT ${fake_cublaslt})
+target_link_libraries(cublaslt_on_fake PRIVATE penstock_compile_options fmt::fmt)
+target_include_directories(cublaslt_on_fake SYSTEM PRIVATE ${PENSTOCK_CUDA_INCLUDE_DIR})
+
+# penstock_gpu_program(<name> SOURCES … REAL_SOURCES … REHEARSAL_SOURCES … MODULES … LIBRARIES …). SOURCES are compiled once, for
+# both. A source of REHEARSAL_SOURCES takes the place of what an archive has.
 function(penstock_gpu_program name)
   cmake_parse_arguments(G "" "" "SOURCES;REAL_SOURCES;REHEARSAL_SOURCES;MODULES;LIBRARIES" ${ARGN})
+  list(TRANSFORM G_MODULES PREPEND penstock_)
+  set(libraries ${G_MODULES} penstock_compile_options ${G_LIBRARIES})
+  add_library(gpu_objects_${name} OBJECT ${G_SOURCES})
+  target_link_libraries(gpu_objects_${name} PRIVATE ${libraries})
+  add_executable(gpu_${name} ${G_REAL_SOURCES})
+  target_link_libraries(gpu_${name} PRIVATE gpu_objects_${name} ${libraries})
+  add_executable(gpu_rehearsal_${name} ${G_REHEARSAL_SOURCES})
+  target_link_libraries(gpu_rehearsal_${name} PRIVATE gpu_objects_${name} cublaslt_on_fake ${cuda_on_fake} ${libraries})
   foreach(kind gpu gpu_rehearsal)
-    set(target ${kind}_${name})
-    add_executable(${target} ${G_SOURCES})
-    set_target_properties(${target} PROPERTIES OUTPUT_NAME ${name}
+    set_target_properties(${kind}_${name} PROPERTIES OUTPUT_NAME ${name} LINKER_LANGUAGE CXX
                           RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/${kind})
-    if(kind STREQUAL gpu)
-      target_sources(${target} PRIVATE ${G_REAL_SOURCES})
-    else()
-      target_sources(${target} PRIVATE ${G_REHEARSAL_SOURCES} ${fake_cublaslt})
-      target_link_libraries(${target} PRIVATE ${cuda_on_fake})
-    endif()
-    foreach(module ${G_MODULES})
-      target_link_libraries(${target} PRIVATE penstock_${module})
-    endforeach()
-    target_link_libraries(${target} PRIVATE penstock_compile_options ${G_LIBRARIES})
-    add_dependencies(${kind}_binaries ${target})
+    add_dependencies(${kind}_binaries ${kind}_${name})
   endforeach()
 endfunction()
 
@@ -41,8 +41,8 @@ if(PENSTOCK_HAVE_CUDNN)
 endif()
 penstock_gpu_program(test_kernels SOURCES ${math_tests} ${launcher_tests} ${gpu_math} kernels/cuda/products.cpp
                      REAL_SOURCES ${cudnn_tests} MODULES cuda reference cpu LIBRARIES ${gtest} fmt::fmt)
-foreach(kind gpu gpu_rehearsal)
-  target_compile_definitions(${kind}_test_kernels PRIVATE PENSTOCK_GPU)
+foreach(target gpu_objects_test_kernels gpu_test_kernels)
+  target_compile_definitions(${target} PRIVATE PENSTOCK_GPU)
 endforeach()
 
 file(GLOB gpu_device CONFIGURE_DEPENDS kernels/gpu_device/*.cpp)
@@ -52,13 +52,11 @@ file(GLOB gpu_transport CONFIGURE_DEPENDS kernels/gpu_transport/*.cpp)
 penstock_gpu_program(test_transport SOURCES ${gpu_transport} ${contract_of_transports}
                      MODULES transport_inproc cuda LIBRARIES ${gtest})
 if(PENSTOCK_HAVE_NCCL)
-  foreach(kind gpu gpu_rehearsal)
-    target_sources(${kind}_test_transport PRIVATE kernels/gpu_transport/nccl/contract_test.cpp
-                                                  kernels/cuda_transport/nccl/nccl_ranks.cpp)
-  endforeach()
+  target_sources(gpu_objects_test_transport PRIVATE kernels/gpu_transport/nccl/contract_test.cpp
+                                                    kernels/cuda_transport/nccl/nccl_ranks.cpp)
   target_link_libraries(gpu_rehearsal_test_transport PRIVATE nccl_on_fake)
-  foreach(kind gpu gpu_rehearsal)
-    target_link_libraries(${kind}_test_transport PRIVATE penstock_transport_nccl)
+  foreach(target gpu_objects_test_transport gpu_test_transport gpu_rehearsal_test_transport)
+    target_link_libraries(${target} PRIVATE penstock_transport_nccl)
   endforeach()
 endif()
 

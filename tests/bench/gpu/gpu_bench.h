@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -65,7 +66,7 @@ class GpuBench {
   std::unique_ptr<HostMemory> numbers_;  ///< what tensors are filled with
   std::unique_ptr<Timer> timer_;
   Tensor flush_;
-  double roofs_[2] = {};
+  std::array<double, 2> roofs_{};  ///< by Roof
   nlohmann::json result_;
 };
 

@@ -14,6 +14,7 @@
 #include <iterator>
 #include <random>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <CLI/CLI.hpp>
@@ -55,7 +56,7 @@ struct Measured {
   size_t held = 0;     ///< bytes of the GPU that the run took, context and libraries included
 };
 
-Job job_of(const Request& request, const std::string& recompute) {
+Job job_of(const Request& request) {
   std::ifstream in(request.model);
   const std::string model{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
   if (!in || model.empty()) throw std::runtime_error(request.model + " cannot be read");
@@ -75,8 +76,7 @@ max = 1e-4
                    request.model,
                    {fmt::format("model.sequence_length={}", request.sequence),
                     fmt::format("batch.micro={}", request.sequences),
-                    fmt::format("batch.global={}", request.sequences * request.micro_batches),
-                    fmt::format("recompute.mode={}", recompute)});
+                    fmt::format("batch.global={}", request.sequences * request.micro_batches)});
 }
 
 size_t free_bytes() {
@@ -126,8 +126,7 @@ Measured measure(const Job& job, int steps) {
   return result;
 }
 
-nlohmann::json row_of(const Request& request, const Job& job, const std::string& recompute,
-                      const Measured& found) {
+nlohmann::json row_of(const Request& request, const Job& job, const Measured& found) {
   const auto tokens = static_cast<double>(request.sequence * request.sequences * request.micro_batches);
   const double rate = tokens / found.step;
   const double flop = model::training_flops_per_token(job.model);
@@ -135,7 +134,6 @@ nlohmann::json row_of(const Request& request, const Job& job, const std::string&
           {"sequence", request.sequence},
           {"sequences", request.sequences},
           {"micro_batches", request.micro_batches},
-          {"recompute", recompute},
           {"step_seconds", found.step},
           {"tokens_per_second", rate},
           {"flop_per_token", flop},
@@ -145,33 +143,27 @@ nlohmann::json row_of(const Request& request, const Job& job, const std::string&
           {"loss", found.loss}};
 }
 
-/// The first of these ways to fit that does.
 nlohmann::json measure_what_fits(Request request) {
-  std::string why;
-  for (; request.sequences > 0; request.sequences /= 2, request.micro_batches *= 2) {
-    for (const char* recompute : {"none", "selective", "full"}) {
-      const Job job = job_of(request, recompute);
-      try {
-        return row_of(request, job, recompute, measure(job, request.steps));
-      } catch (const DeviceError& error) {
-        why = error.what();
-        if (why.find("does not fit") == std::string::npos) throw;
-      }
+  for (;; request.sequences /= 2, request.micro_batches *= 2) {
+    const Job job = job_of(request);
+    try {
+      return row_of(request, job, measure(job, request.steps));
+    } catch (const DeviceError& error) {
+      const bool fits = std::string_view(error.what()).find("does not fit") == std::string_view::npos;
+      if (fits || request.sequences == 1) throw;
     }
   }
-  throw std::runtime_error(why);
 }
 
 void print(const nlohmann::json& row) {
   constexpr double gib = 1 << 30;
   fmt::print(
-      "{:<6} {:>2} x {:<5} micro-batches {:<3} recompute {:<9} {:>8.1f} ms a step {:>9.0f} tokens/s "
+      "{:<6} {:>2} x {:<5} micro-batches {:<3} {:>8.1f} ms a step {:>9.0f} tokens/s "
       "{:>5.1f} % of peak   {:.2f} GiB planned, {:.2f} GiB held\n",
       row["model"].get<std::string>(), row["sequences"].get<int64_t>(), row["sequence"].get<int64_t>(),
-      row["micro_batches"].get<int64_t>(), row["recompute"].get<std::string>(),
-      row["step_seconds"].get<double>() * 1e3, row["tokens_per_second"].get<double>(),
-      row["share_of_peak"].get<double>() * 100, row["planned_bytes"].get<double>() / gib,
-      row["held_bytes"].get<double>() / gib);
+      row["micro_batches"].get<int64_t>(), row["step_seconds"].get<double>() * 1e3,
+      row["tokens_per_second"].get<double>(), row["share_of_peak"].get<double>() * 100,
+      row["planned_bytes"].get<double>() / gib, row["held_bytes"].get<double>() / gib);
 }
 
 }  // namespace
