@@ -288,7 +288,7 @@ nccl_tests() {
 nccl_tests_of_two() {
   local status=0
   needs_library libnccl.so.2
-  NCCL_MULTI_RANK_GPU_ENABLE=1 bash gpu_check.sh --in-part tests test_transport "$1" >two.log 2>&1 || status=$?
+  NCCL_DEBUG=WARN NCCL_MULTI_RANK_GPU_ENABLE=1 bash gpu_check.sh --in-part tests test_transport "$1" >two.log 2>&1 || status=$?
   cat two.log
   if [ "$status" != 0 ] && grep -qi 'duplicate gpu' two.log; then
     echo "this NCCL does not allow two ranks on a GPU"
@@ -315,7 +315,8 @@ sanitizer() {
 
 # The quickstart's steps on the GPU, four ranks sharing it, beside the processor's in fp32. Sums run in other orders, and a
 # training multiplies a difference from step to step: on the processor alone, products by AVX2 instead of AVX-512 move a loss
-# by 2e-9 of it in the first ten steps and 3e-5 in 200. A GPU in fp32 may differ by 1e-5 and 1e-3; in bf16 by BF16_LIMITS.
+# by 2e-9 of it in the first ten steps and 3e-5 in 200, and bf16 instead of fp32 by 2e-5 and 6e-3. A GPU may differ by 1e-5 and
+# 1e-3 in fp32, by 1e-3 and 2e-2 in bf16.
 quickstart_steps() {
   train_quickstart bin/penstock "on_gpu_$1" parallel.device=cuda parallel.pipeline=4 parallel.share_devices=true \
     "precision.compute=$1"
@@ -323,7 +324,7 @@ quickstart_steps() {
 import json, sys
 losses = lambda path: [json.loads(line)["loss"] for line in open(path)]
 expected, found = losses("data/cpu_metrics.jsonl"), losses(sys.argv[2])
-first, later = {"fp32": (1e-5, 1e-3), "bf16": (2e-2, 5e-2)}[sys.argv[1]]
+first, later = {"fp32": (1e-5, 1e-3), "bf16": (1e-3, 2e-2)}[sys.argv[1]]
 assert len(expected) == len(found), f"{len(found)} steps, expected {len(expected)}"
 worst = {True: (0.0, 0), False: (0.0, 0)}
 for step, (a, b) in enumerate(zip(expected, found)):
