@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 
 #include <fmt/format.h>
@@ -40,6 +41,14 @@ void check_kernels(int gpu) {
       gpu, description_of(properties)));
 }
 
+/// Streams share a GPU's queues, 8 unless it is told otherwise when CUDA starts; a wait for a peer's signal
+/// holds up all streams of its queue, and among ranks that share a GPU what the peer waits for may stand
+/// behind it.
+void ask_for_queues() {
+  static const bool asked = setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0) == 0;
+  if (!asked) throw DeviceError("setting CUDA_DEVICE_MAX_CONNECTIONS=32: the environment has no memory left");
+}
+
 }  // namespace
 
 int driver_version() {
@@ -49,6 +58,7 @@ int driver_version() {
 }
 
 int count_gpus() {
+  ask_for_queues();
   int count = 0;
   const cudaError_t code = cudaGetDeviceCount(&count);
   if (code == cudaSuccess && count > 0) return count;

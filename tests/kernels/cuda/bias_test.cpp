@@ -8,8 +8,9 @@
 
 #include "kernels/cuda/pointwise_kernels.h"
 #include "kernels/device/bfloat16.h"
+#include "tests/kernels/cuda/kernel_memory.h"
 #include "tests/kernels/math/random_sizes.h"
-#include "tests/simt/machine.h"
+#include "tests/kernels/math/under_test.h"
 
 namespace penstock::testing {
 namespace {
@@ -19,24 +20,24 @@ void check(DType dtype, int64_t rows, int64_t columns, int64_t shift) {
   SCOPED_TRACE(::testing::Message() << name_of(dtype) << " " << rows << " x " << columns << " + " << shift);
   std::mt19937_64 random = random_shapes(15);
   std::normal_distribution<float> normal;
-  std::vector<T> memory(static_cast<size_t>(rows * columns + shift));
+  KernelVector<T> memory(static_cast<size_t>(rows * columns + shift));
   for (T& value : memory) value = T(normal(random));
   T* const y = memory.data() + shift;
-  std::vector<float> bias(static_cast<size_t>(columns));
+  KernelVector<float> bias(static_cast<size_t>(columns));
   for (float& value : bias) value = normal(random);
 
   std::vector<double> expected(bias.begin(), bias.end());
   for (int64_t i = 0; i < rows * columns; ++i) {
     expected[static_cast<size_t>(i % columns)] += static_cast<double>(static_cast<float>(y[i]));
   }
-  std::vector<std::vector<float>> found;
-  for (const simt::Order order : {simt::Order::ascending, simt::Order::shuffled}) {
-    simt::set_order(order);
+  std::vector<KernelVector<float>> found;
+  for (int variant = 0; variant < under_test::variants; ++variant) {
+    under_test::choose_variant(variant);
     found.push_back(bias);
     cuda::backward_bias(nullptr, y, found.back().data(), rows, columns);
+    kernel_memory::finish();
+    EXPECT_EQ(found.front(), found.back());
   }
-  simt::set_order(simt::Order::ascending);
-  EXPECT_EQ(found[0], found[1]);
   double difference = 0;
   double norm = 0;
   for (size_t c = 0; c < expected.size(); ++c) {
@@ -45,8 +46,9 @@ void check(DType dtype, int64_t rows, int64_t columns, int64_t shift) {
   }
   EXPECT_LE(std::sqrt(difference), tolerance(DType::fp32) * std::sqrt(norm));
 
-  const std::vector<T> before = memory;
+  const KernelVector<T> before = memory;
   cuda::add_bias(nullptr, bias.data(), y, rows, columns);
+  kernel_memory::finish();
   for (int64_t i = 0; i < rows * columns; ++i) {
     const auto at = static_cast<size_t>(i + shift);
     const float sum = static_cast<float>(before[at]) + bias[static_cast<size_t>(i % columns)];

@@ -8,15 +8,16 @@
 #include "kernels/cuda/norm_kernels.h"
 #include "kernels/cuda/pointwise_kernels.h"
 #include "kernels/device/bfloat16.h"
+#include "tests/kernels/cuda/kernel_memory.h"
 #include "tests/kernels/math/random_sizes.h"
 
 namespace penstock::testing {
 namespace {
 
 template <class T>
-std::vector<T> random_values(std::mt19937_64& random, int64_t count) {
+KernelVector<T> random_values(std::mt19937_64& random, int64_t count) {
   std::normal_distribution<float> normal;
-  std::vector<T> values(static_cast<size_t>(count));
+  KernelVector<T> values(static_cast<size_t>(count));
   for (T& value : values) value = T(normal(random));
   return values;
 }
@@ -28,7 +29,7 @@ uint16_t bits(bfloat16 x) {
   return x.bits;
 }
 template <class T>
-void expect_same_bits(const std::vector<T>& a, const std::vector<T>& b, const char* what) {
+void expect_same_bits(const KernelVector<T>& a, const KernelVector<T>& b, const char* what) {
   ASSERT_EQ(a.size(), b.size());
   for (size_t i = 0; i < a.size(); ++i) ASSERT_EQ(bits(a[i]), bits(b[i])) << what << ", element " << i;
 }
@@ -41,20 +42,20 @@ struct Outputs {
         y(static_cast<size_t>(rows * channels), T(NAN)),
         mean(static_cast<size_t>(rows), NAN),
         rstd(static_cast<size_t>(rows), NAN) {}
-  std::vector<T> sum;
-  std::vector<T> y;
-  std::vector<float> mean;
-  std::vector<float> rstd;
+  KernelVector<T> sum;
+  KernelVector<T> y;
+  KernelVector<float> mean;
+  KernelVector<float> rstd;
 };
 
 template <class T>
 void check(bool layer_norm, int64_t rows, int64_t channels) {
   SCOPED_TRACE(::testing::Message() << rows << " x " << channels << (layer_norm ? " layer" : " RMS"));
   std::mt19937_64 random = random_shapes(10);
-  const std::vector<T> a = random_values<T>(random, rows * channels);
-  const std::vector<T> b = random_values<T>(random, rows * channels);
-  const std::vector<float> weight = random_values<float>(random, channels);
-  const std::vector<float> bias = random_values<float>(random, channels);
+  const KernelVector<T> a = random_values<T>(random, rows * channels);
+  const KernelVector<T> b = random_values<T>(random, rows * channels);
+  const KernelVector<float> weight = random_values<float>(random, channels);
+  const KernelVector<float> bias = random_values<float>(random, channels);
   Outputs<T> fused(rows, channels);
   Outputs<T> apart(rows, channels);
   const auto norm = [&](const T* x, const T* addend, Outputs<T>& out) {
@@ -70,6 +71,7 @@ void check(bool layer_norm, int64_t rows, int64_t channels) {
                                     .channels = channels,
                                     .epsilon = 1e-5F};
     layer_norm ? cuda::layer_norm_forward(nullptr, call) : cuda::rms_norm_forward(nullptr, call);
+    kernel_memory::finish();
   };
   norm(a.data(), b.data(), fused);
   cuda::add(nullptr, a.data(), b.data(), apart.sum.data(), rows * channels);

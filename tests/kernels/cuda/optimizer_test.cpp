@@ -3,12 +3,14 @@
 #include <cmath>
 #include <cstdint>
 #include <random>
+#include <span>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include "kernels/cuda/optimizer_kernels.h"
 #include "kernels/math/philox.h"
+#include "tests/kernels/cuda/kernel_memory.h"
 #include "tests/kernels/math/random_sizes.h"
 
 namespace penstock::testing {
@@ -19,7 +21,7 @@ struct Parameter {
   Parameter(std::mt19937_64& random, int64_t elements, uint32_t name) : identity(name) {
     std::normal_distribution<float> normal;
     const auto count = static_cast<size_t>(elements);
-    for (std::vector<float>* values : {&master, &gradient, &moment1, &moment2}) {
+    for (KernelVector<float>* values : {&master, &gradient, &moment1, &moment2}) {
       values->resize(count);
       for (float& value : *values) value = normal(random);
     }
@@ -37,23 +39,25 @@ struct Parameter {
             .identity = identity};
   }
   uint32_t identity;
-  std::vector<float> master, gradient, moment1, moment2;
-  std::vector<bfloat16> copy;
+  KernelVector<float> master, gradient, moment1, moment2;
+  KernelVector<bfloat16> copy;
 };
 
-const math::StepScalars scalars{.step = 0x1'0000'0005ULL,
-                                .learning_rate = 0.01F,
-                                .bias_correction1 = 0.3F,
-                                .bias_correction2 = 0.2F,
-                                .clip_factor = 0.5F};
-
-cuda::AdamWStep step(bool stochastic_rounding) {
-  return {.beta1 = 0.9F,
-          .beta2 = 0.95F,
-          .epsilon = 1e-8F,
-          .scalars = &scalars,
-          .stochastic_rounding = stochastic_rounding,
-          .seed = 0x1234'5678'9abc'def0ULL};
+/// Steps from `tensors`, done when it returns.
+void run_adamw(std::span<const cuda::AdamWTensor> tensors, bool stochastic_rounding) {
+  const KernelVector<math::StepScalars> scalars(1, {.step = 0x1'0000'0005ULL,
+                                                    .learning_rate = 0.01F,
+                                                    .bias_correction1 = 0.3F,
+                                                    .bias_correction2 = 0.2F,
+                                                    .clip_factor = 0.5F});
+  cuda::adamw(nullptr, tensors,
+              {.beta1 = 0.9F,
+               .beta2 = 0.95F,
+               .epsilon = 1e-8F,
+               .scalars = scalars.data(),
+               .stochastic_rounding = stochastic_rounding,
+               .seed = 0x1234'5678'9abc'def0ULL});
+  kernel_memory::finish();
 }
 
 TEST(MultiTensorAdamW, HasTheBitsOfOneLaunchAParameter) {
@@ -63,10 +67,10 @@ TEST(MultiTensorAdamW, HasTheBitsOfOneLaunchAParameter) {
   std::vector<Parameter> apart = together;
   std::vector<cuda::AdamWTensor> tensors;
   for (Parameter& parameter : together) tensors.push_back(parameter.tensor());
-  cuda::adamw(nullptr, tensors, step(false));
+  run_adamw(tensors, false);
   for (Parameter& parameter : apart) {
     const cuda::AdamWTensor tensor = parameter.tensor();
-    cuda::adamw(nullptr, {&tensor, 1}, step(false));
+    run_adamw({&tensor, 1}, false);
   }
   for (size_t i = 0; i < together.size(); ++i) {
     EXPECT_EQ(together[i].master, apart[i].master) << i;
@@ -83,7 +87,7 @@ TEST(StochasticRounding, IsWhatTheKeyedNumbersSay) {
   for (const int64_t count : {int64_t{1}, int64_t{7}, random_size(random, 9000)}) {
     Parameter parameter(random, count, 0x00abcdef);
     const cuda::AdamWTensor tensor = parameter.tensor();
-    cuda::adamw(nullptr, {&tensor, 1}, step(true));
+    run_adamw({&tensor, 1}, true);
     for (uint32_t e = 0; e < count; ++e) {
       const auto words = math::philox({e / 4, 0, 5, 3U << 24 | 0x00abcdefU}, {0x9abcdef0U, 0x12345678U});
       const uint32_t raised = std::bit_cast<uint32_t>(parameter.master[e]) + (words[e % 4] & 0xffffU);
@@ -96,11 +100,11 @@ TEST(StochasticRounding, IsRightOnAverageAndKeepsNaN) {
   std::mt19937_64 random = random_shapes(14);
   Parameter parameter(random, 40000, 1);
   // Nothing moves: no gradient, no momentum, no decay. A quarter of the way from one bf16 to the next.
-  for (std::vector<float>* values : {&parameter.gradient, &parameter.moment1}) values->assign(40000, 0.0F);
+  for (KernelVector<float>* values : {&parameter.gradient, &parameter.moment1}) values->assign(40000, 0.0F);
   parameter.master.assign(40000, 1.0F + 0x1p-9F);
   parameter.master[0] = NAN;
   const cuda::AdamWTensor tensor = parameter.tensor();
-  cuda::adamw(nullptr, {&tensor, 1}, step(true));
+  run_adamw({&tensor, 1}, true);
   EXPECT_TRUE(std::isnan(static_cast<float>(parameter.copy[0])));
   int up = 0;
   for (size_t e = 1; e < parameter.copy.size(); ++e) {

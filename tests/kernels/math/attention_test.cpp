@@ -6,7 +6,7 @@
 
 #include "kernels/cpu/device.h"
 #include "kernels/device/error.h"
-#include "tests/kernels/math/operation.h"
+#include "tests/kernels/math/attention_checks.h"
 #include "tests/kernels/math/random_sizes.h"
 #include "tests/kernels/math/under_test.h"
 
@@ -23,86 +23,20 @@ struct AttentionCase {
   int documents = 0;  ///< per sequence; 0: no starts
 };
 
-/// starts (N) of documents of equal length, cut off at the end of each sequence.
-std::vector<double> document_starts(const AttentionShape& shape, int documents) {
-  std::vector<double> starts;
-  const int64_t length = (shape.tokens + documents - 1) / documents;
-  for (int64_t b = 0; b < shape.batch; ++b) {
-    for (int64_t t = 0; t < shape.tokens; ++t) {
-      // The borders of odd sequences lie elsewhere.
-      starts.push_back(static_cast<double>(std::max<int64_t>(0, (t + b) / length * length - b)));
-    }
-  }
-  return starts;
-}
-
 std::string case_name(const ::testing::TestParamInfo<AttentionCase>& info) {
   const AttentionShape& s = info.param.shape;
   return fmt::format("{}_B{}_T{}_H{}_G{}_D{}_documents{}", name_of(s.dtype), s.batch, s.tokens, s.heads,
                      s.kv_heads, s.head_dim, info.param.documents);
 }
 
-class AttentionTest : public ::testing::TestWithParam<AttentionCase> {
- protected:
-  const AttentionShape shape = GetParam().shape;
-  const int64_t tokens = shape.batch * shape.tokens;
-  const Shape qkv_shape{tokens, (shape.heads + 2 * shape.kv_heads) * shape.head_dim};
-  const Shape out_shape{tokens, shape.heads* shape.head_dim};
-  const Shape lse_shape{shape.batch, shape.heads, shape.tokens};
-
-  int add_starts(Operation& op) const {
-    return GetParam().documents == 0
-               ? -1
-               : op.given("starts", DType::i32, {tokens}, document_starts(shape, GetParam().documents));
-  }
-  static Tensor starts_of(Call& call, int starts) { return starts < 0 ? Tensor() : call[starts]; }
-};
+class AttentionTest : public ::testing::TestWithParam<AttentionCase> {};
 
 TEST_P(AttentionTest, Forward) {
-  Operation op("attention forward", shape.dtype);
-  const int qkv = op.input("qkv", shape.dtype, qkv_shape);
-  const int starts = add_starts(op);
-  const int out = op.output("out", shape.dtype, out_shape);
-  const int lse = op.output("lse", DType::fp32, lse_shape);
-  std::unique_ptr<math::AttentionPlan> plan;
-  op.check(attentions, [&](Attention& attention, Call& call) {
-    plan = attention.plan(shape);
-    plan->forward(call.stream(), call[qkv], starts_of(call, starts), call[out], call[lse],
-                  call.workspace(plan->workspace_bytes()));
-    call.stream().synchronize();
-  });
+  check_attention_forward(attentions, GetParam().shape, GetParam().documents);
 }
 
 TEST_P(AttentionTest, Backward) {
-  // out and lse belong to qkv: the reference computes them first.
-  Operation first("attention forward", shape.dtype);
-  const int first_qkv = first.input("qkv", shape.dtype, qkv_shape);
-  const int first_starts = add_starts(first);
-  const int first_out = first.output("out", shape.dtype, out_shape);
-  const int first_lse = first.output("lse", DType::fp32, lse_shape);
-  std::unique_ptr<math::AttentionPlan> plan;
-  const auto forward = [&](Attention& attention, Call& call) {
-    plan = attention.plan(shape);
-    plan->forward(call.stream(), call[first_qkv], starts_of(call, first_starts), call[first_out],
-                  call[first_lse], {});
-    call.stream().synchronize();
-  };
-  Operation op("attention backward", shape.dtype);
-  const int dout = op.input("dout", shape.dtype, out_shape);
-  const int qkv = op.given("qkv", shape.dtype, qkv_shape,
-                           first.reference_result(attentions, first_qkv, [](Attention&, Call&) {}));
-  const int starts = add_starts(op);
-  const int out =
-      op.given("out", shape.dtype, out_shape, first.reference_result(attentions, first_out, forward));
-  const int lse =
-      op.given("lse", DType::fp32, lse_shape, first.reference_result(attentions, first_lse, forward));
-  const int dqkv = op.output("dqkv", shape.dtype, qkv_shape);
-  op.check(attentions, [&](Attention& attention, Call& call) {
-    plan = attention.plan(shape);
-    plan->backward(call.stream(), call[dout], call[qkv], starts_of(call, starts), call[out], call[lse],
-                   call[dqkv], call.workspace(plan->workspace_bytes()));
-    call.stream().synchronize();
-  });
+  check_attention_backward(attentions, GetParam().shape, GetParam().documents);
 }
 
 // One token, odd lengths, whole tiles and one token more; odd head sizes; groups of 1, 2 and 4; documents

@@ -11,6 +11,7 @@
 #endif
 
 #include "kernels/reference/element.h"
+#include "tests/kernels/math/tested_memory.h"
 
 namespace penstock::testing {
 namespace {
@@ -32,19 +33,33 @@ void store_element(const Tensor& x, int64_t i, double value) {
 
 }  // namespace
 
-GuardedBuffer::GuardedBuffer(std::string name, DType dtype, const Shape& shape, size_t shift_elements)
+GuardedBuffer::GuardedBuffer(std::string name, DType dtype, const Shape& shape, size_t shift_elements,
+                             Place place)
     : name_(std::move(name)) {
   const size_t shift = shift_elements * size_of(dtype);
   const size_t bytes = Tensor(nullptr, dtype, shape).bytes();
   memory_.assign(base_alignment + guard_bytes + shift + bytes + guard_bytes, guard_value);
-  const auto start = reinterpret_cast<uintptr_t>(memory_.data()) + guard_bytes;
+  if (place == Place::tested) elsewhere_ = tested_memory::reserve(memory_.size());
+  auto* const base = elsewhere_ != nullptr ? static_cast<uint8_t*>(elsewhere_) : memory_.data();
+  const auto start = reinterpret_cast<uintptr_t>(base) + guard_bytes;
   offset_ = guard_bytes + (base_alignment - start % base_alignment) % base_alignment + shift;
-  tensor_ = Tensor(memory_.data() + offset_, dtype, shape);
+  tensor_ = Tensor(base + offset_, dtype, shape);
+  host_ = Tensor(memory_.data() + offset_, dtype, shape);
+  send();
   forbid_guards();
 }
 
 GuardedBuffer::~GuardedBuffer() {
   allow_guards();
+  if (elsewhere_ != nullptr) tested_memory::release(elsewhere_);
+}
+
+void GuardedBuffer::send() {
+  if (elsewhere_ != nullptr) tested_memory::upload(elsewhere_, memory_.data(), memory_.size());
+}
+
+void GuardedBuffer::fetch() const {
+  if (elsewhere_ != nullptr) tested_memory::download(memory_.data(), elsewhere_, memory_.size());
 }
 
 void GuardedBuffer::forbid_guards() const {
@@ -62,33 +77,43 @@ void GuardedBuffer::allow_guards() const {
 }
 
 void GuardedBuffer::poison() {
-  if (tensor_.dtype == DType::u8) {
-    std::memset(tensor_.data, 0xFF, tensor_.bytes());  // NaN as fp32, bf16 and fp64
-    return;
+  const bool integer = host_.dtype == DType::i32 || host_.dtype == DType::i64;
+  if (host_.dtype == DType::u8) {
+    std::memset(host_.data, 0xFF, host_.bytes());  // NaN as fp32, bf16 and fp64
+  } else {
+    for (int64_t i = 0; i < host_.elements(); ++i) {
+      store_element(host_, i, integer ? integer_poison : std::numeric_limits<double>::quiet_NaN());
+    }
   }
-  const bool integer = tensor_.dtype == DType::i32 || tensor_.dtype == DType::i64;
-  for (int64_t i = 0; i < tensor_.elements(); ++i) {
-    store_element(tensor_, i, integer ? integer_poison : std::numeric_limits<double>::quiet_NaN());
-  }
+  send();
 }
 
 void GuardedBuffer::write(const std::vector<double>& values) {
-  ASSERT_EQ(static_cast<int64_t>(values.size()), tensor_.elements()) << name_;
-  for (size_t i = 0; i < values.size(); ++i) store_element(tensor_, static_cast<int64_t>(i), values[i]);
+  ASSERT_EQ(static_cast<int64_t>(values.size()), host_.elements()) << name_;
+  for (size_t i = 0; i < values.size(); ++i) store_element(host_, static_cast<int64_t>(i), values[i]);
+  send();
+}
+
+void GuardedBuffer::write_bytes(const void* bytes) {
+  std::memcpy(host_.data, bytes, host_.bytes());
+  send();
 }
 
 std::vector<double> GuardedBuffer::read() const {
-  std::vector<double> values(static_cast<size_t>(tensor_.elements()));
-  for (size_t i = 0; i < values.size(); ++i) values[i] = reference::load(tensor_, static_cast<int64_t>(i));
+  fetch();
+  std::vector<double> values(static_cast<size_t>(host_.elements()));
+  for (size_t i = 0; i < values.size(); ++i) values[i] = reference::load(host_, static_cast<int64_t>(i));
   return values;
 }
 
 std::vector<uint8_t> GuardedBuffer::bytes() const {
-  const auto* begin = tensor_.as<const uint8_t>();
-  return {begin, begin + tensor_.bytes()};
+  fetch();
+  const auto* begin = host_.as<const uint8_t>();
+  return {begin, begin + host_.bytes()};
 }
 
 void GuardedBuffer::check_guards() const {
+  fetch();
   allow_guards();
   const auto intact = [](uint8_t byte) { return byte == guard_value; };
   const auto begin = memory_.begin() + static_cast<std::ptrdiff_t>(offset_);

@@ -40,8 +40,8 @@ void check_head(HeadShape shape) {
       const auto plan = family.plan(shape);
       const Tensor workspace = call.workspace(plan->workspace_bytes());
       plan->loss(call.stream(), call[x], call[w], call[targets], call[only_losses], workspace);
-      plan->loss_and_backward(call.stream(), call[x], call[w], call[targets], &scalars, call[losses],
-                              call[dx], call[dw], workspace);
+      plan->loss_and_backward(call.stream(), call[x], call[w], call[targets], call.copy_of(scalars),
+                              call[losses], call[dx], call[dw], workspace);
       plan->logits(call.stream(), call[x], call[w], call[logits], workspace);
       call.stream().synchronize();
     });

@@ -14,15 +14,6 @@
 namespace penstock::testing {
 namespace {
 
-struct Lane {
-  explicit Lane(const DeviceOptions& options) {
-    device = cpu::make_cpu_device(options);
-    stream = device->create_stream("compute", StreamUse::compute);
-  }
-  std::unique_ptr<Device> device;
-  std::unique_ptr<Stream> stream;
-};
-
 double norm(const std::vector<double>& values) {
   double sum = 0;
   for (const double value : values) sum += value * value;
@@ -30,6 +21,11 @@ double norm(const std::vector<double>& values) {
 }
 
 }  // namespace
+
+Lane::Lane(Place where, int variant)
+    : place(where),
+      device(where == Place::host ? cpu::make_cpu_device({}) : under_test::make_device(variant)),
+      stream(device->create_stream("compute", StreamUse::compute)) {}
 
 double tolerance(DType dtype) {
   switch (dtype) {
@@ -53,14 +49,21 @@ Tensor Call::workspace(size_t bytes) {
   if (bytes == 0) return {};
   // Plans may ask for vector alignment of their workspace: arenas give it, so no odd places here.
   scratch_.push_back(std::make_unique<GuardedBuffer>(
-      "workspace", DType::u8, Shape{static_cast<int64_t>(bytes)}, shift_elements_ / 256 * 256));
+      "workspace", DType::u8, Shape{static_cast<int64_t>(bytes)}, shift_elements_ / 256 * 256, place_));
   scratch_.back()->poison();
   return scratch_.back()->tensor();
 }
 
 GuardedBuffer& Call::place(const std::string& name, DType dtype, const Shape& shape) {
-  buffers_.push_back(std::make_unique<GuardedBuffer>(name, dtype, shape, shift_elements_));
+  buffers_.push_back(std::make_unique<GuardedBuffer>(name, dtype, shape, shift_elements_, place_));
   return *buffers_.back();
+}
+
+void* Call::place_bytes(const void* bytes, size_t count) {
+  scratch_.push_back(std::make_unique<GuardedBuffer>("a copied value", DType::u8,
+                                                     Shape{static_cast<int64_t>(count)}, 0, place_));
+  scratch_.back()->write_bytes(bytes);
+  return scratch_.back()->tensor().data;
 }
 
 void Call::check_guards() const {
@@ -140,8 +143,8 @@ void Operation::check_inputs(Call& call) const {
 }
 
 std::vector<double> Operation::result_of(const Run& run, int argument) const {
-  const Lane lane(DeviceOptions{});
-  Call call(*lane.stream, 0);
+  const Lane lane(Place::host);
+  Call call(lane);
   fill(call);
   run(*lane.device, call);
   return call.buffer(argument).read();
@@ -170,8 +173,8 @@ void Operation::check_runs(const Run& reference, const Run& tested) const {
   SCOPED_TRACE(fmt::format("{} (PENSTOCK_TEST_SEED={})", name_, test_seed()));
   std::vector<std::vector<double>> expected;
   {
-    const Lane lane(DeviceOptions{});
-    Call call(*lane.stream, 0);
+    const Lane lane(Place::host);
+    Call call(lane);
     fill(call);
     reference(*lane.device, call);
     call.check_guards();
@@ -181,12 +184,12 @@ void Operation::check_runs(const Run& reference, const Run& tested) const {
   }
   std::vector<std::vector<uint8_t>> bits;
   for (int variant = 0; variant < under_test::variants; ++variant) {
-    const Lane lane(under_test::choose_variant(variant));
+    const Lane lane(Place::tested, variant);
     for (const size_t shift : under_test::shifts) {
       if (shift % shift_step_ != 0) continue;
       if (!under_test::every_combination && variant > 0 && shift > 0) continue;
       SCOPED_TRACE(fmt::format("{}, shifted by {} elements", under_test::name_of_variant(variant), shift));
-      Call call(*lane.stream, shift);
+      Call call(lane, shift);
       fill(call);
       tested(*lane.device, call);
       call.check_guards();

@@ -30,10 +30,20 @@ double tolerance(DType dtype);
 /// 1, or PENSTOCK_TEST_SEED: other values of it search for failures; failures print it.
 uint64_t test_seed();
 
+/// A device with the stream that operations run on: the host's for the reference, or that of what is tested.
+struct Lane {
+  explicit Lane(Place where, int variant = 0);
+
+  Place place;
+  std::unique_ptr<Device> device;
+  std::unique_ptr<Stream> stream;
+};
+
 /// The arguments of one run, placed in memory.
 class Call {
  public:
-  Call(Stream& stream, size_t shift_elements) : stream_(stream), shift_elements_(shift_elements) {}
+  explicit Call(const Lane& lane, size_t shift_elements = 0)
+      : stream_(*lane.stream), place_(lane.place), shift_elements_(shift_elements) {}
 
   Stream& stream() { return stream_; }
   /// The tensor of the argument with this number.
@@ -41,12 +51,21 @@ class Call {
   /// Scratch memory of the run, full of NaN, guarded like the arguments; absent if bytes is 0.
   Tensor workspace(size_t bytes);
 
+  /// `value` as kernels can read and write it, guarded too.
+  template <class Value>
+  Value* copy_of(const Value& value) {
+    return static_cast<Value*>(place_bytes(&value, sizeof(Value)));
+  }
+
   GuardedBuffer& place(const std::string& name, DType dtype, const Shape& shape);
   GuardedBuffer& buffer(int argument) { return *buffers_[static_cast<size_t>(argument)]; }
   void check_guards() const;
 
  private:
+  void* place_bytes(const void* bytes, size_t count);
+
   Stream& stream_;
+  Place place_;
   size_t shift_elements_;
   std::vector<std::unique_ptr<GuardedBuffer>> buffers_;
   std::vector<std::unique_ptr<GuardedBuffer>> scratch_;

@@ -37,7 +37,7 @@ void check_adamw(int64_t count, bool with_copy, int32_t apply) {
   const int copy = operation.accumulated("copy", DType::bf16, {count});
   operation.check(optimizer, [&](Optimizer& family, Call& call) {
     family.adamw(call.stream(), call[parameter], call[gradient], call[moment1], call[moment2],
-                 with_copy ? call[copy] : Tensor(), constants, &scalars);
+                 with_copy ? call[copy] : Tensor(), constants, call.copy_of(scalars));
   });
 }
 
@@ -64,7 +64,7 @@ TEST(AdamW, ChangesNothingWhenToldNotToApply) {
   const int copy = operation.input("copy", DType::bf16, {100});
   operation.check(optimizer, [&](Optimizer& family, Call& call) {
     family.adamw(call.stream(), call[parameter], call[gradient], call[moment1], call[moment2], call[copy], {},
-                 &scalars);
+                 call.copy_of(scalars));
   });
 }
 
@@ -79,7 +79,7 @@ TEST(AdamW, FirstStepIsTheSignOfTheGradient) {
   const int moment2 = operation.updated("moment2", DType::fp32, {3}, {0, 0, 0});
   const auto run = [&](Optimizer& family, Call& call) {
     family.adamw(call.stream(), call[parameter], call[gradient], call[moment1], call[moment2], {}, {},
-                 &scalars);
+                 call.copy_of(scalars));
   };
   operation.check(optimizer, run);
   const std::vector<double> moved = operation.reference_result(optimizer, parameter, run);

@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 #include <fmt/format.h>
@@ -99,8 +100,8 @@ TEST_P(PointwiseTest, Dropout) {
     const int samples = op.given("samples", DType::i64, {2}, {17.0, 4294967299.0});
     const int y = op.output("y", dtype, {2 * n, c});
     if (probability == 0 || probability == 0.5F) op.exactly(y);  // scaling rounds nothing
-    op.check(pointwise, [=, &scalars](Pointwise& p, Call& call) {
-      p.dropout(call.stream(), call[x], call[samples], &scalars, site, call[y]);
+    op.check(pointwise, [=](Pointwise& p, Call& call) {
+      p.dropout(call.stream(), call[x], call[samples], call.copy_of(scalars), site, call[y]);
     });
   }
 }
@@ -132,16 +133,19 @@ TEST(Pointwise, ConvertsAndRoundsToNearestEven) {
       op.check(pointwise, [=](Pointwise& p, Call& call) { p.convert(call.stream(), call[src], call[dst]); });
     }
   }
-  const auto device = cpu::make_cpu_device({});
-  const auto stream = device->create_stream("compute", StreamUse::compute);
   // Halfway cases go to the even neighbour, the largest number to infinity, NaN stays NaN.
-  std::array<float, 5> values = {std::bit_cast<float>(0x3f808000U), std::bit_cast<float>(0x3f818000U),
-                                 std::bit_cast<float>(0x3f808001U), std::bit_cast<float>(0x7f7fffffU),
-                                 std::bit_cast<float>(0x7f800001U)};
+  const std::array<float, 5> values = {std::bit_cast<float>(0x3f808000U), std::bit_cast<float>(0x3f818000U),
+                                       std::bit_cast<float>(0x3f808001U), std::bit_cast<float>(0x7f7fffffU),
+                                       std::bit_cast<float>(0x7f800001U)};
+  const Lane lane(Place::tested);
+  Call call(lane);
+  GuardedBuffer& from = call.place("values", DType::fp32, {5});
+  GuardedBuffer& to = call.place("rounded", DType::bf16, {5});
+  from.write_bytes(values.data());
+  under_test::make_pointwise(*lane.device)->convert(*lane.stream, from.tensor(), to.tensor());
+  lane.stream->synchronize();
   std::array<bfloat16, 5> rounded{};
-  under_test::make_pointwise(*device)->convert(*stream, Tensor(values.data(), DType::fp32, {5}),
-                                               Tensor(rounded.data(), DType::bf16, {5}));
-  stream->synchronize();
+  std::memcpy(rounded.data(), to.bytes().data(), sizeof(rounded));
   EXPECT_EQ(rounded[0].bits, 0x3f80);
   EXPECT_EQ(rounded[1].bits, 0x3f82);
   EXPECT_EQ(rounded[2].bits, 0x3f81);
@@ -150,21 +154,27 @@ TEST(Pointwise, ConvertsAndRoundsToNearestEven) {
 }
 
 TEST(Pointwise, GeluStaysFiniteFarOutAndKeepsNaN) {
-  const auto device = cpu::make_cpu_device({});
-  const auto stream = device->create_stream("compute", StreamUse::compute);
-  const auto family = under_test::make_pointwise(*device);
-  std::array<float, 5> x = {-1e30F, -40.0F, 40.0F, 1e30F, std::numeric_limits<float>::quiet_NaN()};
-  std::array<float, 5> ones = {1, 1, 1, 1, 1};
-  std::array<float, 5> y{};
-  std::array<float, 5> dx{};
-  const auto tensor = [](std::array<float, 5>& values) { return Tensor(values.data(), DType::fp32, {5}); };
-  family->gelu_forward(*stream, tensor(x), tensor(y));
-  family->gelu_backward(*stream, tensor(ones), tensor(x), tensor(dx));
-  stream->synchronize();
+  const Lane lane(Place::tested);
+  Call call(lane);
+  const auto family = under_test::make_pointwise(*lane.device);
+  const auto filled = [&](const char* name, const std::vector<double>& values) {
+    GuardedBuffer& buffer = call.place(name, DType::fp32, {5});
+    buffer.write(values);
+    return buffer.tensor();
+  };
+  const Tensor x = filled("x", {-1e30, -40, 40, 1e30, std::numeric_limits<double>::quiet_NaN()});
+  const Tensor ones = filled("ones", {1, 1, 1, 1, 1});
+  GuardedBuffer& y_buffer = call.place("y", DType::fp32, {5});
+  GuardedBuffer& dx_buffer = call.place("dx", DType::fp32, {5});
+  family->gelu_forward(*lane.stream, x, y_buffer.tensor());
+  family->gelu_backward(*lane.stream, ones, x, dx_buffer.tensor());
+  lane.stream->synchronize();
+  const std::vector<double> y = y_buffer.read();
+  const std::vector<double> dx = dx_buffer.read();
   EXPECT_EQ(y[0], 0.0F);
   EXPECT_EQ(y[1], 0.0F);
   EXPECT_EQ(y[2], 40.0F);
-  EXPECT_EQ(y[3], 1e30F);
+  EXPECT_EQ(y[3], static_cast<double>(1e30F));
   EXPECT_EQ(dx[0], 0.0F);
   EXPECT_EQ(dx[3], 1.0F);
   EXPECT_TRUE(std::isnan(y[4]));
@@ -232,18 +242,20 @@ std::vector<RopeCase> random_ropes() {
 INSTANTIATE_TEST_SUITE_P(Random, RopeTest, ::testing::ValuesIn(random_ropes()));
 
 TEST(Dropout, KeepsTheDocumentedElements) {
-  const auto device = cpu::make_cpu_device({});
-  const auto stream = device->create_stream("compute", StreamUse::compute);
-  const StepScalars scalars{.step = 7};
+  const Lane lane(Place::tested);
+  Call call(lane);
   const DropoutSite site{.seed = 0xfeed'0000'beefULL, .site = 3, .probability = 0.25F};
   constexpr int64_t tokens = 700;
   constexpr int64_t channels = 101;
-  std::vector<float> x(tokens * channels, 3.0F);
-  std::array<int64_t, 1> samples = {0x2'0000'0009};
-  under_test::make_pointwise(*device)->dropout(*stream, Tensor(x.data(), DType::fp32, {tokens, channels}),
-                                               Tensor(samples.data(), DType::i64, {1}), &scalars, site,
-                                               Tensor(x.data(), DType::fp32, {tokens, channels}));
-  stream->synchronize();
+  GuardedBuffer& values = call.place("x", DType::fp32, {tokens, channels});
+  values.write(std::vector<double>(tokens * channels, 3.0));
+  GuardedBuffer& samples = call.place("samples", DType::i64, {1});
+  samples.write({0x2'0000'0009});
+  under_test::make_pointwise(*lane.device)
+      ->dropout(*lane.stream, values.tensor(), samples.tensor(), call.copy_of(StepScalars{.step = 7}), site,
+                values.tensor());
+  lane.stream->synchronize();
+  const std::vector<double> x = values.read();
   int64_t kept = 0;
   for (uint32_t e = 0; e < x.size(); ++e) {
     const auto words = math::philox({e / 4, 9, 7, 2U << 24 | 3U}, {0x0000'beefU, 0xfeedU ^ 2U});

@@ -1,12 +1,12 @@
 #include "kernels/math/reduce.h"
 
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "kernels/cpu/device.h"
 #include "kernels/reference/reduce.h"
 #include "tests/kernels/math/operation.h"
 #include "tests/kernels/math/random_sizes.h"
@@ -50,14 +50,20 @@ TEST(Reduce, SumIsExactInAscendingOrder) {
 /// The scalars after global_norm, by both implementations: {norm, clip factor, apply}.
 void check_global_norm(const std::vector<double>& squares, float clip, double norm, double factor,
                        int32_t apply) {
-  const auto device = cpu::make_cpu_device({});
-  for (const auto& make : {reduce.reference, reduce.tested}) {
-    const auto stream = device->create_stream("compute", StreamUse::compute);
-    std::vector<double> sums = squares;
+  for (const Place place : {Place::host, Place::tested}) {
+    const Lane lane(place);
+    Call call(lane);
+    GuardedBuffer& sums = call.place("sums", DType::fp64, {static_cast<int64_t>(squares.size())});
+    sums.write(squares);
     math::StepScalars scalars{.clip_factor = 77, .apply = 77};
-    make(*device)->global_norm(*stream, Tensor(sums.data(), DType::fp64, {static_cast<int64_t>(sums.size())}),
-                               clip, &scalars);
-    stream->synchronize();
+    GuardedBuffer& memory = call.place("scalars", DType::u8, {static_cast<int64_t>(sizeof(scalars))});
+    memory.write_bytes(&scalars);
+    const auto make = place == Place::host ? reduce.reference : reduce.tested;
+    make(*lane.device)
+        ->global_norm(*lane.stream, sums.tensor(), clip,
+                      static_cast<math::StepScalars*>(memory.tensor().data));
+    lane.stream->synchronize();
+    std::memcpy(&scalars, memory.bytes().data(), sizeof(scalars));
     if (std::isnan(norm)) {
       EXPECT_TRUE(std::isnan(scalars.gradient_norm));
     } else {

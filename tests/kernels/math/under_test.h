@@ -6,11 +6,12 @@
 #include <memory>
 #include <string>
 
+#include "kernels/cpu/device.h"
 #include "kernels/device/device.h"
 
-/// Which implementation the tests of this folder test. They are built twice: for the CPU, and (PENSTOCK_SIMT)
-/// for CUDA, whose kernels run under the SIMT harness.
-#ifdef PENSTOCK_SIMT
+/// Which implementation the tests of this folder test. They are built for the CPU, for CUDA with its kernels
+/// under the SIMT harness (PENSTOCK_SIMT), and for CUDA as it is (PENSTOCK_GPU: tests/kernels/gpu).
+#if defined(PENSTOCK_SIMT) || defined(PENSTOCK_GPU)
 #include "kernels/cuda/attention.h"
 #include "kernels/cuda/embedding.h"
 #include "kernels/cuda/norm.h"
@@ -19,7 +20,9 @@
 #include "kernels/cuda/reduce.h"
 #include "kernels/math/gemm.h"
 #include "kernels/math/head.h"
+#ifdef PENSTOCK_SIMT
 #include "tests/simt/machine.h"
+#endif
 #else
 #include "kernels/cpu/attention.h"
 #include "kernels/cpu/embedding.h"
@@ -36,11 +39,11 @@
 /// in elements behind an aligned address. Operations with matrix products take multiples of `product_shift`.
 namespace penstock::testing::under_test {
 
-#ifdef PENSTOCK_SIMT
+#if defined(PENSTOCK_SIMT) || defined(PENSTOCK_GPU)
 using namespace penstock::cuda;
 
 inline constexpr int64_t most_head_block = 64;  ///< tokens
-/// Over products of the fake cuBLASLt; the head's blocks as small as it makes them.
+/// Over cuBLASLt, or what plays its part; the head's blocks as small as it makes them.
 std::unique_ptr<math::Gemm> make_gemm(Device& device);
 std::unique_ptr<math::Head> make_head(Device& device);
 /// Matrices must be aligned.
@@ -49,6 +52,17 @@ inline bool multiplies_bf16() {
   return true;
 }
 
+#ifdef PENSTOCK_GPU
+/// A GPU takes its threads as they come: another run may show what depends on that.
+inline constexpr int variants = 2;
+inline constexpr std::array<size_t, 2> shifts = {0, 1};
+inline constexpr bool every_combination = true;
+inline void choose_variant(int /*variant*/) {}
+std::unique_ptr<Device> make_device(int variant);
+inline std::string name_of_variant(int variant) {
+  return "run " + std::to_string(variant + 1);
+}
+#else
 /// In which order the threads of a block, and the blocks, take their turns. The sanitizers see the same in
 /// any, and races do not depend on the place.
 inline constexpr std::array<const char*, 3> orders = {"threads ascending", "threads descending",
@@ -74,6 +88,7 @@ inline DeviceOptions choose_variant(int variant) {
 inline std::string name_of_variant(int variant) {
   return orders[static_cast<size_t>(variant)];
 }
+#endif
 #else
 using namespace penstock::cpu;
 
@@ -95,6 +110,11 @@ inline DeviceOptions choose_variant(int variant) {
 }
 inline std::string name_of_variant(int variant) {
   return std::to_string(variant + 1) + " threads";
+}
+#endif
+#ifndef PENSTOCK_GPU
+inline std::unique_ptr<Device> make_device(int variant) {
+  return penstock::cpu::make_cpu_device(choose_variant(variant));
 }
 #endif
 
