@@ -216,12 +216,13 @@ finish_part() {
   printf '%-8s %-38s %5s s  %s\n' "$2" "$1" "$3" "$4"
 }
 
-# The last line of a log that says what is wrong.
+# What a log says is wrong: the first test that failed and the first line that gives a reason, or else the last line.
 reason_in() {
-  local line
-  line=$(grep -aE 'FAILED  *\]|[Ee]rror|rror:|Failure|differs|cannot|expected' "$1" | tail -1)
+  local test line
+  test=$(grep -a '^\[  FAILED  \] .* ms)$' "$1" | head -1 | sed 's/^\[  FAILED  \] //; s/, where .*//; s/ ([0-9]* ms)$//')
+  line=$(grep -aE 'description "|[Ee]rror|differs|Expected|Duplicate|cannot' "$1" | head -1 | sed 's/.*description "//')
   [ -n "$line" ] || line=$(tail -1 "$1")
-  printf '%.160s' "$(tr '\t' ' ' <<<"$line")"
+  printf '%.200s' "$(tr '\t' ' ' <<<"${test:+$test: }$line")"
 }
 
 # part NAME LIMIT COMMAND…: a FAIL of its own, which stops nobody. LIMIT in seconds, and within what the tier has left. A
