@@ -220,7 +220,7 @@ finish_part() {
 reason_in() {
   local test line
   test=$(grep -a '^\[  FAILED  \] .* ms)$' "$1" | head -1 | sed 's/^\[  FAILED  \] //; s/, where .*//; s/ ([0-9]* ms)$//')
-  line=$(grep -aE 'description "|[Ee]rror|differs|Expected|Duplicate|cannot' "$1" | head -1 | sed 's/.*description "//')
+  line=$(grep -aE 'description "|[Ee]rror[: ]|differs|Duplicate|cannot|Actual:' "$1" | head -1 | sed 's/.*description "//')
   [ -n "$line" ] || line=$(tail -1 "$1")
   printf '%.200s' "$(tr '\t' ' ' <<<"${test:+$test: }$line")"
 }
