@@ -107,7 +107,7 @@ Measured measure(const Job& job, int steps) {
                                    runtime::plan_pipeline(pipeline_request(job)));
     engine.rank().initialise(engine.stream());
     result.planned = engine.rank().memory().plan().bytes();
-    BatchSet set(job, job.micro_batches());
+    BatchSet set(job, job.micro_batches(), *backend.device);
     fill(set, job.model.vocab_size);
     const int64_t tokens = set.target_tokens(set.bands().size());
     std::vector<double> times;
