@@ -1,4 +1,5 @@
 #include <cmath>
+#include <type_traits>
 
 #include "kernels/cuda/attention_kernels.h"
 #include "kernels/cuda/attention_tile.cuh"
@@ -17,10 +18,6 @@ __device__ float over_row(float value, const Combine& combine) {
   for (int distance = 8; distance > 0; distance /= 2) value = combine(value, shuffle_xor(value, distance));
   return value;
 }
-
-struct Larger {
-  __device__ float operator()(float a, float b) const { return fmaxf(a, b); }
-};
 
 /// A block a tile of 64 queries of a head: one pass over the keys they see, with the online softmax (Milakov
 /// and Gimelshein, 2018).
@@ -114,6 +111,9 @@ __global__ void __launch_bounds__(attention_threads)
 template <class T>
 void attention_forward(StreamHandle stream, const AttentionForward<T>& call) {
   const math::AttentionShape& shape = call.shape;
+  if constexpr (std::is_same_v<T, bfloat16>) {
+    if (shape.head_dim % 8 == 0) return attention_forward_tensor(stream, call);
+  }
   const bool whole = aligned(call.qkv, call.out) && shape.head_dim % 4 == 0;
   const float scale = 1.0F / std::sqrt(static_cast<float>(shape.head_dim));
   with_padded_head(shape.head_dim, [&]<int max_dim>(std::integral_constant<int, max_dim>) {

@@ -3,10 +3,12 @@
 #include <cstdint>
 
 #include "kernels/cuda/stream_handle.h"
+#include "kernels/device/bfloat16.h"
 #include "kernels/math/attention.h"
 
-/// Launchers of attention_forward.cu and attention_backward.cu: the flash-style attention that is always
-/// there. T: float or bfloat16. Pointers are device memory; formulas in kernels/math/attention.h.
+/// Launchers of attention_forward.cu, attention_forward_tensor.cu and attention_backward.cu: the flash-style
+/// attention that is always there. T: float or bfloat16. Pointers are device memory; formulas in
+/// kernels/math/attention.h.
 namespace penstock::cuda {
 
 constexpr int64_t most_head_dim = 128;
@@ -23,6 +25,10 @@ struct AttentionForward {
 };
 template <class T>
 void attention_forward(StreamHandle stream, const AttentionForward<T>& call);
+
+/// The same on tensor cores, for heads of multiples of 8 channels: probabilities are rounded to bf16 before
+/// they meet the values, sums are fp32.
+void attention_forward_tensor(StreamHandle stream, const AttentionForward<bfloat16>& call);
 
 template <class T>
 struct AttentionBackward {

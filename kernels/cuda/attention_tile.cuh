@@ -159,6 +159,10 @@ __device__ void store_channels(const Channels<max_dim>& values, const float (&fa
   }
 }
 
+struct Larger {
+  __device__ float operator()(float a, float b) const { return fmaxf(a, b); }
+};
+
 /// Channels of a head that products run over.
 __device__ inline int product_depth(int64_t head_dim) {
   return static_cast<int>((head_dim + 3) / 4 * 4);

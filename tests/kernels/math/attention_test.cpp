@@ -49,7 +49,8 @@ INSTANTIATE_TEST_SUITE_P(
         AttentionCase{{1, 128, 2, 2, 128, DType::fp32}}, AttentionCase{{1, 193, 4, 1, 16, DType::fp32}, 3},
         AttentionCase{{2, 150, 2, 1, 17, DType::fp32}, 7}, AttentionCase{{2, 257, 1, 1, 64, DType::fp32}, 2},
         AttentionCase{{1, 256, 1, 1, 3, DType::fp32}, 4}, AttentionCase{{1, 1, 2, 2, 5, DType::bf16}},
-        AttentionCase{{2, 67, 4, 1, 80, DType::bf16}}, AttentionCase{{1, 131, 2, 2, 64, DType::bf16}, 3}),
+        AttentionCase{{2, 67, 4, 1, 80, DType::bf16}}, AttentionCase{{1, 131, 2, 2, 64, DType::bf16}, 3},
+        AttentionCase{{1, 200, 2, 1, 128, DType::bf16}}, AttentionCase{{2, 64, 1, 1, 8, DType::bf16}, 2}),
     case_name);
 
 std::vector<AttentionCase> random_attentions() {

@@ -34,6 +34,7 @@ class GraphsTest : public AccountedRun {
     ASSERT_EQ(train(job("graphs", with), {}), ExitCode::finished);
     EXPECT_GT(fake_cuda::graph_launches(), 12u);
     EXPECT_EQ(log().find("kernel by kernel"), std::string::npos);
+    EXPECT_THAT(log(), HasSubstr("actions of rank 0 were launched as graphs"));
     expect_equal(open("plain", 5), open("graphs", 5));
     const auto plain = metrics("plain");
     const auto graphs = metrics("graphs");
@@ -55,8 +56,8 @@ class GraphsTest : public AccountedRun {
 };
 
 TEST_F(GraphsTest, OneRankWithEvaluations) {
-  expect_same_bits({"recompute.mode=none", "evaluation.every_steps=2"});
-  EXPECT_EQ(events("graphs", "evaluation").size(), 2u);
+  expect_same_bits({"recompute.mode=none", "evaluation.every_steps=2", "evaluation.batches=1"});
+  EXPECT_EQ(events("graphs", "evaluation").size(), 3u);
 }
 
 TEST_F(GraphsTest, SelectiveRecomputationIn1f1b) {

@@ -1,5 +1,5 @@
 // Whole runs on a GPU that its ranks share: the processor's losses, and the same bits however many ranks, on
-// whatever schedule (contract C1).
+// whatever schedule, kernel by kernel or as graphs (contract C1).
 #include <string>
 #include <tuple>
 #include <vector>
@@ -33,6 +33,10 @@ TEST_P(GpuTraining, HasTheBitsOfOneRank) {
     ASSERT_EQ(train(job(schedule, on_gpu(std::get<0>(GetParam()), schedule)), {}), ExitCode::finished);
     expect_equal(open("one", 4), open(schedule, 4));
   }
+  auto graphs = on_gpu(std::get<0>(GetParam()), "1f1b");
+  graphs.emplace_back("cuda.graphs=true");
+  ASSERT_EQ(train(job("graphs", graphs), {}), ExitCode::finished);
+  expect_equal(open("one", 4), open("graphs", 4));
 }
 
 std::string name_of(const testing::TestParamInfo<Parameters>& info) {
