@@ -3,6 +3,7 @@
 const runColour = (index) => `var(--run-${index})`;
 const causeColour = (at) => `var(--cause-${at})`;
 const runTitle = (data, index) => (data.runs.length > 1 ? data.runs[index].title : "");
+const shortened = (text, most) => (text.length > most ? "…" + text.slice(1 - most) : text);
 const withSteps = (run) => run.steps.first.length > 0;
 const section = (title, note, ...content) => [element("h2", {}, title), note ? element("p", { class: "note" }, note) : null, ...content];
 
@@ -33,6 +34,7 @@ function headerOf(data) {
       const state = summary.life === "killed" || summary.life === "silent" ? summary.life : summary.state;
       return element("p", {},
         data.runs.length > 1 ? element("span", { class: "swatch", style: "background:" + runColour(index) }) : null,
+        data.runs.length > 1 ? run.title + ": " : "",
         `${state}, step ${digits(summary.step, 9)}${summary.steps ? " of " + digits(summary.steps, 9) : ""} · ${describe(run)}`);
     }));
 }
@@ -217,9 +219,9 @@ function goodputOf(data) {
   const dark = (name) => (data.causes.find((cause) => cause.name === name) || { dark_text: name === "start and end" }).dark_text;
   const names = [...new Set(runs.flatMap((run) => run.goodput.parts.map((part) => part.name)))];
   return section("Goodput", "All of the wall-clock time since the first start, by what it was spent on: work of steps that count, and what was lost to waiting, pauses, steps that had to be done again, starting, and standing still between two starts.",
-    bars(runs.map((run) => ({ label: "", end: "", parts: run.goodput.parts.map((part) => ({
+    bars(runs.map((run) => ({ label: data.runs.length > 1 ? shortened(run.title, 14) : "", end: "", parts: run.goodput.parts.map((part) => ({
       name: part.name, value: part.seconds / run.goodput.wall_seconds, colour: colourOf(part.name), darkText: dark(part.name), text: `${format.seconds(part.seconds)}, ${format.percent(part.seconds / run.goodput.wall_seconds)}` })) })),
-    "percent", { left: 0, right: 0, most: 1, title: "wall-clock time by what it was spent on" }),
+    "percent", { left: data.runs.length > 1 ? 104 : 0, right: 0, most: 1, title: "wall-clock time by what it was spent on" }),
     legend(names.map((name) => [name, colourOf(name), (data.causes.find((cause) => cause.name === name) || {}).meaning])),
     perRun(data, (run, index) => element("div", { class: "scroll" }, element("table", {},
       element("tbody", {}, run.goodput.parts.map((part, number) => element("tr", {}, element("td", {}, part.name),
