@@ -210,6 +210,7 @@ void RunAccount::advise(int64_t step, const Job& job, RunReports& reports) const
   measured.pause = parts.pauses() / time;
   measured.reduction = parts[Part::reduction] / time;
   measured.threads_per_processor = share_.load();
+  measured.replicas = static_cast<int>(job.parallel.data);
   const advice::Advice advice = advice::advise(measured, running_question(job, units_.measured()));
   for (const std::string& line : text_of(advice)) reports.note(line);
   reports.event("advice", step, json_of(advice));

@@ -148,7 +148,7 @@ std::vector<Hint> hints_of(const Measured& measured) {
                      100 * measured.pause, 50 * measured.pause),
          measured.pause / 2});
   }
-  if (measured.reduction >= 0.05) {
+  if (measured.replicas > 1 && measured.reduction >= 0.05) {
     hints.push_back(
         {fmt::format("sums over replicas and agreements take {:.1f} % of the time: parallel.reduce_every "
                      "sums while the step still runs, more micro-batches a step sum less often",

@@ -24,6 +24,7 @@ struct Measured {
   double pause = 0;   ///< evaluation and checkpoint
   double reduction = 0;
   double threads_per_processor = 0;  ///< 0: not known
+  int replicas = 1;
 };
 
 /// A change of the job, simulated with the costs that the run measured.

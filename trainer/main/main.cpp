@@ -19,6 +19,7 @@
 #include "trainer/commands/plan.h"
 #include "trainer/commands/profile.h"
 #include "trainer/commands/replay.h"
+#include "trainer/commands/report.h"
 #include "trainer/commands/run_command.h"
 #include "trainer/commands/status.h"
 #include "trainer/commands/tokenizer_train.h"
@@ -49,6 +50,7 @@ int main(int argc, char** argv) {
   add_gate(app, exit_code);
   add_watch(app, exit_code);
   add_status(app, exit_code);
+  add_report(app, exit_code);
   CLI::App* data = app.add_subcommand("data", "Prepare and inspect token files");
   data->require_subcommand(1);
   data->footer("`penstock data COMMAND --help` tells more.");

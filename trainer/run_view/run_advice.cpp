@@ -58,6 +58,8 @@ advice::Measured measured_by(const RunState& run) {
   made.pause = causes[Cause::pause] / all;
   made.reduction = causes[Cause::reduction] / all;
   made.threads_per_processor = threads_per_processor(run);
+  for (const RankRow& row : run.steps().back().ranks)
+    made.replicas = std::max(made.replicas, row.replica + 1);
   return made;
 }
 

@@ -118,6 +118,7 @@ TEST(Advice, WhatIsNoBubbleIsNamedToo) {
   busy.threads_per_processor = 1.5;
   busy.pause = 0.1;
   busy.reduction = 0.06;
+  busy.replicas = 2;
   const Advice advice = advise(busy, std::nullopt, "the run's device is not here");
   EXPECT_THAT(advice.changes, IsEmpty());
   const std::vector<std::string> text = text_of(advice);
@@ -126,6 +127,8 @@ TEST(Advice, WhatIsNoBubbleIsNamedToo) {
   EXPECT_THAT(text, Contains(HasSubstr("half as often gains 5.0 %")));
   EXPECT_THAT(text, Contains(HasSubstr("parallel.reduce_every")));
   EXPECT_EQ(text.back(), "nothing could be predicted: the run's device is not here");
+  busy.replicas = 1;  // agreements of the ranks alone: no key shortens them
+  EXPECT_THAT(text_of(advise(busy, std::nullopt, "")), Not(Contains(HasSubstr("parallel.reduce_every"))));
 }
 
 TEST(Advice, MemoryLimitsHold) {
