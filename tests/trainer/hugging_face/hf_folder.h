@@ -1,0 +1,89 @@
+// A folder for a test's files, and the models that transformers wrote into fixtures/.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+#include "data/data_error.h"
+#include "trainer/hugging_face/import_model.h"
+
+namespace penstock::hugging_face {
+
+namespace fs = std::filesystem;
+
+inline nlohmann::json json_in(const fs::path& path) {
+  std::ifstream in(path);
+  return nlohmann::json::parse(in);
+}
+
+inline std::string text_in(const fs::path& path) {
+  std::ostringstream text;
+  text << std::ifstream(path, std::ios::binary).rdbuf();
+  return text.str();
+}
+
+/// What transformers computed from a fixture's model.
+struct Expected {
+  std::vector<int32_t> tokens;
+  std::vector<float> logits;  ///< of every token, row by row
+  std::vector<int32_t> greedy;
+};
+
+struct HuggingFaceTest : testing::Test {
+  fs::path root = fs::temp_directory_path() / fmt::format("penstock-hugging-face-{}", getpid());
+
+  HuggingFaceTest() {
+    fs::remove_all(root);
+    fs::create_directories(root);
+  }
+  ~HuggingFaceTest() override { fs::remove_all(root); }
+
+  static fs::path fixture(const std::string& name) { return fs::path(PENSTOCK_FIXTURES) / name; }
+
+  static Expected expected(const std::string& name) {
+    const nlohmann::json file = json_in(fixture(name) / "expected.json");
+    return {file.at("tokens"), file.at("logits"), file.at("greedy")};
+  }
+
+  /// A copy of a fixture that a test may spoil.
+  fs::path copy(const std::string& name) const {
+    const fs::path to = root / ("copy-" + name);
+    fs::remove_all(to);
+    fs::copy(fixture(name), to);
+    return to;
+  }
+
+  static void edit_json(const fs::path& path, const std::function<void(nlohmann::json&)>& change) {
+    nlohmann::json object = json_in(path);
+    change(object);
+    std::ofstream(path) << object.dump(2);
+  }
+
+  ImportResult import_into(const std::string& run, const fs::path& folder, ImportOptions options = {}) const {
+    options.run = (root / run).string();
+    return import_model(folder.string(), options);
+  }
+
+  /// The message with which the import of `folder` is refused.
+  std::string refusal(const fs::path& folder, const ImportOptions& options = {}) const {
+    try {
+      import_into("refused", folder, options);
+    } catch (const data::DataError& error) {
+      EXPECT_FALSE(fs::exists(root / "refused" / "checkpoints" / "step-00000000"));
+      return error.what();
+    }
+    return "imported";
+  }
+};
+
+}  // namespace penstock::hugging_face
