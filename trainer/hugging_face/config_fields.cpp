@@ -100,7 +100,7 @@ void ConfigFields::ignore(const std::set<std::string>& names) {
 
 void ConfigFields::refuse_the_rest() {
   for (const auto& [name, value] : object_.items()) {
-    if (known_.count(name) > 0) continue;
+    if (known_.count(name) > 0 || value.is_null()) continue;
     problems_.push_back(fmt::format("{}{} = {}: not known to be harmless", where_, name, shown(value)));
   }
 }

@@ -94,8 +94,8 @@ TEST_F(Config, WhatIsLeftOutIsTransformersDefault) {
   EXPECT_FALSE(model.qkv_bias);
   EXPECT_FALSE(model.tie_embeddings);
   EXPECT_EQ(read("qwen3", {{"head_dim", nullptr}}).model.head_dim, 128);
-  EXPECT_TRUE(read("qwen3", {}).model.qk_norm);
-  EXPECT_TRUE(read("qwen2", {}).model.qkv_bias);
+  EXPECT_TRUE(read("qwen3", json::object()).model.qk_norm);
+  EXPECT_TRUE(read("qwen2", json::object()).model.qkv_bias);
   EXPECT_TRUE(read("qwen3", {{"attention_bias", true}}).model.qkv_bias);
 }
 
@@ -147,8 +147,9 @@ TEST_F(Config, AllIsSaidAtOnceAndOnlyTheWrong) {
 
 TEST_F(Config, AFieldIsPassedOverOnRequest) {
   EXPECT_THAT(refused("llama", {{"new_field", 3}}), HasSubstr("--ignore NAME"));
-  EXPECT_EQ(read("llama", {{"new_field", 3}}, {"new_field"}).model, read("llama", {}).model);
-  EXPECT_EQ(read("llama", {{"new_field", nullptr}}).model, read("llama", {}).model) << "null is absent";
+  EXPECT_EQ(read("llama", {{"new_field", 3}}, {"new_field"}).model, read("llama", json::object()).model);
+  EXPECT_EQ(read("llama", {{"new_field", nullptr}}).model, read("llama", json::object()).model)
+      << "null is absent";
 }
 
 TEST_F(Config, WhatIsNoJsonIsSaidWithItsPlace) {

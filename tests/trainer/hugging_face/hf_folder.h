@@ -1,6 +1,7 @@
 // A folder for a test's files, and the models that transformers wrote into fixtures/.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
@@ -38,6 +39,14 @@ struct Expected {
   std::vector<float> logits;  ///< of every token, row by row
   std::vector<int32_t> greedy;
 };
+
+/// The fixtures' folders, as values of a parameterised test and as parts of its name.
+inline const auto fixture_names = testing::Values("gpt2", "llama", "llama-scaled", "qwen2", "qwen3");
+inline std::string name_of_fixture(const testing::TestParamInfo<const char*>& parameter) {
+  std::string name = parameter.param;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+}
 
 struct HuggingFaceTest : testing::Test {
   fs::path root = fs::temp_directory_path() / fmt::format("penstock-hugging-face-{}", getpid());
