@@ -34,10 +34,9 @@ void ConfigFields::refuse(const std::string& name, const std::string& reason) {
                                   found == object_.end() ? "(missing)" : shown(*found), reason));
 }
 
-int64_t ConfigFields::count(const std::string& name, std::optional<int64_t> absent) {
+int64_t ConfigFields::count(const std::string& name, int64_t most, std::optional<int64_t> absent) {
   const json* value = take(name);
   if (value == nullptr && absent) return *absent;
-  constexpr int64_t most = int64_t{1} << 24;
   if (value == nullptr || !value->is_number_integer() || *value < 1 || *value > most) {
     refuse(name, fmt::format("expected a whole number from 1 to {}", most));
     return 0;

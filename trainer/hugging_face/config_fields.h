@@ -22,8 +22,8 @@ class ConfigFields {
   bool has(const std::string& name) const;
   const nlohmann::json* take(const std::string& name);
 
-  /// A whole number of at least 1; 0 (and a problem) where it is missing, without a default, or is none.
-  int64_t count(const std::string& name, std::optional<int64_t> absent = {});
+  /// A whole number from 1 to `most`; 0 (and a problem) where it is missing, without a default, or is none.
+  int64_t count(const std::string& name, int64_t most, std::optional<int64_t> absent = {});
   /// A number above 0.
   double number(const std::string& name, std::optional<double> absent = {});
   /// A number from 0 to below 1.

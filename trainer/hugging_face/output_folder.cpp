@@ -34,7 +34,7 @@ std::vector<fs::directory_entry> entries_of(const std::string& folder) {
 std::string stranger_in(const std::vector<fs::directory_entry>& entries) {
   for (const fs::directory_entry& entry : entries) {
     std::error_code error;
-    const std::string name = entry.path().filename().string();
+    std::string name = entry.path().filename().string();
     if (!is_export_name(name) || !fs::is_regular_file(entry.symlink_status(error))) return name;
   }
   return "";

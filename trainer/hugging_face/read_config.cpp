@@ -16,6 +16,10 @@ namespace {
 
 using nlohmann::json;
 
+// A job's limits: with them no product of sizes overflows.
+constexpr int64_t most_heads = 65536;  // and layers, and channels of a head
+constexpr int64_t most_channels = int64_t{1} << 24;
+
 // Names of files, types and tokens, how text is generated, what is computed besides the logits, and switches
 // of speed and memory.
 const std::set<std::string>& harmless() {
@@ -96,9 +100,10 @@ class Reader {
     const auto* const named = std::find_if(architecture_names.begin(), architecture_names.end(),
                                            [&](const auto& entry) { return entry.first == type; });
     if (named == architecture_names.end()) {
-      std::vector<std::string_view> names;
-      for (const auto& [name, architecture] : architecture_names) names.push_back(name);
-      fields_.refuse("model_type", fmt::format("supported: {}", fmt::join(names, ", ")));
+      std::string names;
+      for (const auto& [name, architecture] : architecture_names)
+        names += fmt::format("{}{}", names.empty() ? "" : ", ", name);
+      fields_.refuse("model_type", "supported: " + names);
       refuse_if_any();
     }
     config_.architecture = named->second;
@@ -132,12 +137,12 @@ class Reader {
   void read_gpt2() {
     ModelSection& model = config_.model;
     model.family = Family::gpt2;
-    model.layers = fields_.count("n_layer");
-    model.hidden_size = fields_.count("n_embd");
-    model.heads = model.kv_heads = fields_.count("n_head");
-    model.ffn_hidden_size = fields_.count("n_inner", 4 * model.hidden_size);
-    model.sequence_length = fields_.count("n_positions");
-    model.vocab_size = fields_.count("vocab_size");
+    model.layers = fields_.count("n_layer", most_heads);
+    model.hidden_size = fields_.count("n_embd", most_channels);
+    model.heads = model.kv_heads = fields_.count("n_head", most_heads);
+    model.ffn_hidden_size = fields_.count("n_inner", most_channels, 4 * model.hidden_size);
+    model.sequence_length = fields_.count("n_positions", most_channels);
+    model.vocab_size = fields_.count("vocab_size", most_channels);
     model.norm_epsilon = fields_.number("layer_norm_epsilon", 1e-5);
     model.init_std = fields_.number("initializer_range", 0.02);
     model.tie_embeddings = fields_.boolean("tie_word_embeddings", true);
@@ -161,14 +166,14 @@ class Reader {
         config_.architecture == Architecture::qwen2 || config_.architecture == Architecture::qwen3;
     ModelSection& model = config_.model;
     model.family = Family::llama;
-    model.layers = fields_.count("num_hidden_layers");
-    model.hidden_size = fields_.count("hidden_size");
-    model.heads = fields_.count("num_attention_heads");
-    model.kv_heads =
-        qwen ? fields_.count("num_key_value_heads") : fields_.count("num_key_value_heads", model.heads);
-    model.ffn_hidden_size = fields_.count("intermediate_size");
-    model.sequence_length = fields_.count("max_position_embeddings");
-    model.vocab_size = fields_.count("vocab_size");
+    model.layers = fields_.count("num_hidden_layers", most_heads);
+    model.hidden_size = fields_.count("hidden_size", most_channels);
+    model.heads = fields_.count("num_attention_heads", most_heads);
+    model.kv_heads = qwen ? fields_.count("num_key_value_heads", most_heads)
+                          : fields_.count("num_key_value_heads", most_heads, model.heads);
+    model.ffn_hidden_size = fields_.count("intermediate_size", most_channels);
+    model.sequence_length = fields_.count("max_position_embeddings", most_channels);
+    model.vocab_size = fields_.count("vocab_size", most_channels);
     model.norm_epsilon = fields_.number("rms_norm_eps", 1e-6);
     model.init_std = fields_.number("initializer_range", 0.02);
     model.tie_embeddings = fields_.boolean("tie_word_embeddings", false);
@@ -182,7 +187,7 @@ class Reader {
     }
     model.qk_norm = config_.architecture == Architecture::qwen3;
     if (fields_.has("head_dim")) {
-      model.head_dim = fields_.count("head_dim");
+      model.head_dim = fields_.count("head_dim", most_heads);
     } else if (config_.architecture == Architecture::qwen3) {
       model.head_dim = 128;
     } else {
@@ -242,7 +247,8 @@ class Reader {
         scaling.type = RopeScalingType::llama3;
         scaling.low_freq_factor = inner.number("low_freq_factor");
         scaling.high_freq_factor = inner.number("high_freq_factor");
-        scaling.original_max_position_embeddings = inner.count("original_max_position_embeddings");
+        scaling.original_max_position_embeddings =
+            inner.count("original_max_position_embeddings", most_channels);
         if (scaling.low_freq_factor >= scaling.high_freq_factor)
           inner.refuse("low_freq_factor", "expected less than high_freq_factor");
       } else {

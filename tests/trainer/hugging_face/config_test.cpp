@@ -22,12 +22,7 @@ struct Config : HuggingFaceTest {
     return read_config(path.string(), ignored);
   }
   std::string refused(const std::string& name, const json& changes) const {
-    try {
-      read(name, changes);
-    } catch (const data::DataError& error) {
-      return error.what();
-    }
-    return "read";
+    return tests::message_of<data::DataError>([&] { read(name, changes); });
   }
 };
 
@@ -116,6 +111,13 @@ TEST_F(Config, OtherModelsAreRefusedByTheFieldThatMakesThemOthers) {
       {"llama", {{"head_dim", 7}}, "head_dim = 7: heads of 7 channels"},
       {"llama", {{"num_local_experts", 8}}, "num_local_experts = 8: not known to be harmless"},
       {"llama", {{"quantization_config", {{"bits", 4}}}}, "quantization_config = {\"bits\":4}"},
+      {"llama",
+       {{"num_hidden_layers", 65537}},
+       "num_hidden_layers = 65537: expected a whole number from 1 to 65536"},
+      {"llama", {{"hidden_size", 1e30}}, "hidden_size = 1e+30: expected a whole number from 1 to 16777216"},
+      {"llama",
+       {{"vocab_size", 18446744073709551615U}},
+       "vocab_size = 18446744073709551615: expected a whole"},
       {"llama", {{"vocab_size", 0}}, "vocab_size = 0: expected a whole number"},
       {"llama", {{"rms_norm_eps", "small"}}, "rms_norm_eps = \"small\": expected a number"},
       {"llama", {{"tie_word_embeddings", 1}}, "tie_word_embeddings = 1: expected true or false"},
@@ -154,12 +156,8 @@ TEST_F(Config, AFieldIsPassedOverOnRequest) {
 
 TEST_F(Config, WhatIsNoJsonIsSaidWithItsPlace) {
   std::ofstream(root / "config.json") << "{\"model_type\": ";
-  try {
-    read_config((root / "config.json").string(), {});
-    FAIL();
-  } catch (const data::DataError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("line 1, column 16"));
-  }
+  EXPECT_THAT(tests::message_of<data::DataError>([&] { read_config((root / "config.json").string(), {}); }),
+              HasSubstr("line 1, column 16"));
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -122,26 +123,21 @@ TEST_F(Export, ReplacesOnlyModelsAndOnlyOnRequest) {
   const Checkpoint checkpoint = imported("gpt2");
   fs::create_directories(root / "out");
   export_model(checkpoint, options());  // an empty folder is none
-  const std::string first = text_in(root / "out/model.safetensors");
-  const auto refusal_of = [&](const ExportOptions& to) -> std::string {
-    try {
-      export_model(checkpoint, to);
-    } catch (const data::WriteError& error) {
-      return error.what();
-    }
-    return "exported";
+  const std::string first = tests::get_file(root / "out/model.safetensors");
+  const auto refusal_of = [&](const ExportOptions& to) {
+    return tests::message_of<data::WriteError>([&] { export_model(checkpoint, to); });
   };
   ExportOptions to = options();
   EXPECT_THAT(refusal_of(to), HasSubstr("an exported model, expected no folder, or an empty one"));
-  EXPECT_EQ(text_in(root / "out/model.safetensors"), first);
+  EXPECT_EQ(tests::get_file(root / "out/model.safetensors"), first);
   to.replace = true;
   to.dtype = DType::bf16;
   export_model(checkpoint, to);
-  EXPECT_NE(text_in(root / "out/model.safetensors"), first);
+  EXPECT_NE(tests::get_file(root / "out/model.safetensors"), first);
   EXPECT_FALSE(fs::exists(root / "out.partial"));
   std::ofstream(root / "out/thesis.tex") << "years";
   EXPECT_THAT(refusal_of(to), HasSubstr("thesis.tex"));
-  EXPECT_EQ(text_in(root / "out/thesis.tex"), "years");
+  EXPECT_EQ(tests::get_file(root / "out/thesis.tex"), "years");
   to.folder = (root / "out/config.json").string();
   EXPECT_THAT(refusal_of(to), HasSubstr("a file, expected a folder"));
 }
@@ -177,12 +173,8 @@ TEST_F(Export, TheTokenizerComesAlong) {
   const Checkpoint checkpoint = imported("llama");  // of 61 tokens
   ExportOptions to = options();
   to.tokenizer = path;
-  try {
-    export_model(checkpoint, to);
-    FAIL();
-  } catch (const data::DataError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("257 tokens, expected at most the model's 61"));
-  }
+  EXPECT_THAT(tests::message_of<data::DataError>([&] { export_model(checkpoint, to); }),
+              HasSubstr("257 tokens, expected at most the model's 61"));
   EXPECT_FALSE(fs::exists(root / "out"));
   // A model with tokens to spare, as its folder says, imported with its tokenizer.
   const auto widen = [&](const fs::path& folder) {
@@ -208,7 +200,7 @@ TEST_F(Export, TheTokenizerComesAlong) {
   };
   const Checkpoint wide = imported("gpt2", widen);
   export_model(wide, options());
-  EXPECT_EQ(text_in(root / "out/tokenizer.json"), text_in(path));
+  EXPECT_EQ(tests::get_file(root / "out/tokenizer.json"), tests::get_file(path));
   EXPECT_EQ(json_in(root / "out/config.json").at("eos_token_id"), 256);
   EXPECT_EQ(json_in(root / "out/generation_config.json").at("eos_token_id"), 256);
   EXPECT_EQ(json_in(root / "out/tokenizer_config.json").at("eos_token"), "<|endoftext|>");
@@ -224,12 +216,8 @@ TEST_F(Export, PositionsAreDeclaredOnRequest) {
   export_model(imported("llama"), to);
   EXPECT_EQ(json_in(root / "out/config.json").at("max_position_embeddings"), 131072);
   to.folder = (root / "gpt2").string();
-  try {
-    export_model(imported("gpt2"), to);
-    FAIL();
-  } catch (const data::DataError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("a learned position for each of 32 tokens"));
-  }
+  EXPECT_THAT(tests::message_of<data::DataError>([&] { export_model(imported("gpt2"), to); }),
+              HasSubstr("a learned position for each of 32 tokens"));
 }
 
 TEST(TensorMap, EveryShapeOfModelHasATensorForEveryParameter) {

@@ -6,16 +6,14 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
-#include <sstream>
 #include <string>
 #include <vector>
 
-#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
-#include <unistd.h>
 
 #include "data/data_error.h"
+#include "tests/data/temporary_folder.h"
 #include "trainer/hugging_face/import_model.h"
 
 namespace penstock::hugging_face {
@@ -25,12 +23,6 @@ namespace fs = std::filesystem;
 inline nlohmann::json json_in(const fs::path& path) {
   std::ifstream in(path);
   return nlohmann::json::parse(in);
-}
-
-inline std::string text_in(const fs::path& path) {
-  std::ostringstream text;
-  text << std::ifstream(path, std::ios::binary).rdbuf();
-  return text.str();
 }
 
 /// What transformers computed from a fixture's model.
@@ -49,13 +41,8 @@ inline std::string name_of_fixture(const testing::TestParamInfo<const char*>& pa
 }
 
 struct HuggingFaceTest : testing::Test {
-  fs::path root = fs::temp_directory_path() / fmt::format("penstock-hugging-face-{}", getpid());
-
-  HuggingFaceTest() {
-    fs::remove_all(root);
-    fs::create_directories(root);
-  }
-  ~HuggingFaceTest() override { fs::remove_all(root); }
+  tests::TemporaryFolder folder_of_test;
+  fs::path root = folder_of_test.path();
 
   static fs::path fixture(const std::string& name) { return fs::path(PENSTOCK_FIXTURES) / name; }
 

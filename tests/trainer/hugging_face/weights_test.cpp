@@ -3,6 +3,7 @@
 #include <cstring>
 #include <limits>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -103,8 +104,8 @@ TEST_F(Weights, NamesWithoutPrefixAndStoredMasksAreThoseOfOldFiles) {
   tensors.write(folder / "model.safetensors");
   const ImportResult old = import_into("old", folder);
   const ImportResult now = import_into("now", fixture("gpt2"));
-  EXPECT_EQ(text_in(old.checkpoint + "/shard-00000.safetensors"),
-            text_in(now.checkpoint + "/shard-00000.safetensors"));
+  EXPECT_EQ(tests::get_file(old.checkpoint + "/shard-00000.safetensors"),
+            tests::get_file(now.checkpoint + "/shard-00000.safetensors"));
 }
 
 TEST_F(Weights, ATiedHeadMayBeStoredIfItIsTheEmbedding) {
