@@ -17,6 +17,7 @@ using checkpoint::Depth;
 std::string obstacles(const Job& job, const checkpoint::Manifest& manifest,
                       const std::string& data_fingerprint) {
   const Job stored = parse_job(manifest.job, "the checkpoint's job", {});
+  if (manifest.state.count(imported_state) > 0) return to_text(refused_after_import(stored, job));
   std::string text = to_text(refused_on_resume(stored, job));
   // Other data under the same names; a job that names other data has said so already.
   if (text.empty() && manifest.data_fingerprint != data_fingerprint) {

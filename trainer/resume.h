@@ -19,6 +19,10 @@ class ResumeError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// In a checkpoint's state: what the model was imported from. A run may start from such a checkpoint with any
+/// job that has its model.
+inline constexpr const char* imported_state = "imported";
+
 /// Where a run starts.
 struct ResumePoint {
   std::optional<checkpoint::Checkpoint> checkpoint;  ///< absent: from step 0
@@ -33,7 +37,7 @@ struct ResumePoint {
 ///   a path  the run's own newest, else the checkpoint at that path
 /// Every byte of it is verified. A job that differs from the stored one in more than steps, log, evaluation,
 /// checkpoint, parallel or recompute, or that reads other data, is a ResumeError with the differences unless
-/// `accept_changes`.
+/// `accept_changes`; from an imported model, a job with another model.
 ResumePoint find_resume_point(const Job& job, const RunPaths& paths, const std::string& data_fingerprint,
                               bool accept_changes);
 

@@ -74,6 +74,17 @@ std::vector<Difference> refused_on_resume(const Job& stored, const Job& now) {
   return out;
 }
 
+std::vector<Difference> refused_after_import(const Job& stored, const Job& now) {
+  std::vector<Difference> out;
+  for (Difference& each : difference(stored, now)) {
+    // Rotary positions have no end; learned ones are parameters.
+    const bool free = each.key == "model.dropout" || each.key == "model.init_std" ||
+                      (each.key == "model.sequence_length" && stored.model.family == Family::llama);
+    if (each.key.rfind("model.", 0) == 0 && !free) out.push_back(std::move(each));
+  }
+  return out;
+}
+
 std::string to_text(const std::vector<Difference>& differences) {
   std::string out;
   for (const Difference& each : differences) {

@@ -27,6 +27,10 @@ std::vector<Difference> difference(const Job& before, const Job& after);
 /// default may keep following.
 std::vector<Difference> refused_on_resume(const Job& stored, const Job& now);
 
+/// Those differences that make it another model than the stored job's, whose parameters were imported and
+/// never trained here: all of [model] but what only training reads.
+std::vector<Difference> refused_after_import(const Job& stored, const Job& now);
+
 /// "  learning_rate.max: 0.001 → 0.002", a line each.
 std::string to_text(const std::vector<Difference>& differences);
 

@@ -12,8 +12,10 @@
 #include "trainer/commands/data_inspect.h"
 #include "trainer/commands/data_prepare.h"
 #include "trainer/commands/eval.h"
+#include "trainer/commands/export.h"
 #include "trainer/commands/gate.h"
 #include "trainer/commands/generate.h"
+#include "trainer/commands/import.h"
 #include "trainer/commands/job.h"
 #include "trainer/commands/manual.h"
 #include "trainer/commands/plan.h"
@@ -66,6 +68,8 @@ int main(int argc, char** argv) {
   add_checkpoint_list(*checkpoint, exit_code);
   add_checkpoint_verify(*checkpoint, exit_code);
   add_checkpoint_diff(*checkpoint, exit_code);
+  add_export(app, exit_code);
+  add_import(app, exit_code);
   add_job(app, exit_code);
   add_completion(app, exit_code);
   add_man(app, exit_code);
