@@ -27,6 +27,10 @@ bool nccl_built_in();
 /// no other thread reads the environment.
 void set_nccl_variables(const std::map<std::string, std::string>& variables);
 
+/// Whether communicators of this process were given up after an error: NCCL's clean-up may go on in threads
+/// that nobody waits for, so that the process leaves by std::_Exit.
+bool nccl_given_up();
+
 /// A world whose communicators are NCCL's, between GPUs; one rank a GPU. Hosts agree, and learn the names of
 /// NCCL's communicators, through `hosts` (MPI, TCP or threads of one process), which outlives it. The rank's
 /// device is attached before communicators are created.

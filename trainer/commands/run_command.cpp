@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <string>
@@ -10,6 +11,7 @@
 
 #include "data/data_error.h"
 #include "kernels/transport/launch.h"
+#include "kernels/transport/nccl_world.h"
 #include "parallel/planner/cut.h"
 #include "parallel/planner/plan.h"
 #include "parallel/planner/profile.h"
@@ -50,6 +52,10 @@ int run_command(const std::function<int()>& work) {
     const ExitCode code = exit_code_of(error);
     const bool whole = is_one_of<JobError>(error);  // several lines, ready to print
     print_error(code, whole ? error.what() : fmt::format("penstock: error: {}\n", error.what()));
+    if (transport::nccl_given_up()) {  // its threads still clean up, and might for ever
+      std::fflush(nullptr);
+      std::_Exit(static_cast<int>(code));
+    }
     return static_cast<int>(code);
   }
 }

@@ -69,7 +69,7 @@ void NcclCommunicator::connect(ncclUniqueId id) {
   check_nccl("ncclCommInitRankConfig", begun, connecting);
   handle_ = std::make_shared<NcclHandle>(who(), comm);
   shared_->add(handle_);
-  shared_->finish(*handle_, "ncclCommInitRankConfig", connecting(), options_.start);
+  shared_->finish(*handle_, "ncclCommInitRankConfig", connecting, options_.start);
   cuda::check(cudaMalloc(reinterpret_cast<void**>(&flag_), sizeof(int)), connecting);
   cuda::check(cudaMemsetAsync(flag_, 0, sizeof(int), nullptr), connecting);
   cuda::check(cudaStreamSynchronize(nullptr), connecting);
@@ -96,7 +96,7 @@ void NcclCommunicator::leave() {
     const auto ended = handle_->with([](ncclComm_t comm) { return ncclCommFinalize(comm); });
     if (!ended) return;
     check_nccl("ncclCommFinalize", *ended, leaving);
-    shared_->finish(*handle_, "ncclCommFinalize", leaving(), options_.end);
+    shared_->finish(*handle_, "ncclCommFinalize", leaving, options_.end);
   } catch (const DeviceError&) {
     shared_->add(handle_);  // to be given up with the rest
     throw;
@@ -131,7 +131,7 @@ void NcclCommunicator::queue_on(Stream& stream, const char* name, Call call, con
         handle_->with([&](ncclComm_t comm) { return call(comm, queue); });
     if (!begun) shared_->throw_stopped(describe());
     check_nccl(name, *begun, describe);
-    if (*begun == ncclInProgress) shared_->finish(*handle_, name, describe(), options_.start);
+    if (*begun == ncclInProgress) shared_->finish(*handle_, name, describe, options_.start);
   });
 }
 

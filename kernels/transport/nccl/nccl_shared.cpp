@@ -1,26 +1,36 @@
 #include "kernels/transport/nccl/nccl_shared.h"
 
 #include <algorithm>
+#include <atomic>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "kernels/device/error.h"
 #include "kernels/transport/nccl/nccl_call.h"
+#include "kernels/transport/nccl_world.h"
 
 namespace penstock::transport {
 namespace {
+
+std::atomic<bool> given_up{false};
 
 /// Ends its kernels. NCCL may wait there, for other communicators' kernels too: each has a thread, and none
 /// is waited for.
 void abandon(NcclHandle& handle) {
   ncclComm_t comm = handle.take();
-  if (comm != nullptr) std::thread([comm] { ncclCommAbort(comm); }).detach();
+  if (comm == nullptr) return;
+  given_up = true;
+  std::thread([comm] { ncclCommAbort(comm); }).detach();
 }
 
 constexpr const char* message_name = "a message between GPUs";
 
 }  // namespace
+
+bool nccl_given_up() {
+  return given_up;
+}
 
 NcclShared::NcclShared(World& hosts)
     : hosts_(hosts),
@@ -71,27 +81,36 @@ void NcclShared::throw_stopped(const std::string& doing) const {
   throw DeviceError(fmt::format("{} will not come to pass: {}", doing, interruption_->reason()));
 }
 
-void NcclShared::finish(NcclHandle& handle, const char* call, const std::string& doing,
-                        std::chrono::milliseconds patience) const {
+NcclShared::Ending NcclShared::wait(NcclHandle& handle, std::chrono::milliseconds patience) const {
+  // Most calls end in some ten microseconds, sooner than a sleep would; connecting takes seconds.
+  constexpr std::chrono::microseconds awake(200);
+  constexpr std::chrono::microseconds asleep(500);
   const auto start = std::chrono::steady_clock::now();
   for (;;) {
     ncclResult_t state = ncclSuccess;
     const auto asked = handle.with([&](ncclComm_t comm) { return ncclCommGetAsyncError(comm, &state); });
-    if (!asked || stopped()) throw_stopped(fmt::format("{}: {}", doing, call));
-    if (*asked != ncclSuccess) throw_nccl_error("ncclCommGetAsyncError", *asked, doing);
-    if (state == ncclSuccess) return;
-    if (state != ncclInProgress) throw_nccl_error(call, state, doing);
+    if (!asked || stopped()) return {Ending::How::stopped};
+    if (*asked != ncclSuccess) state = *asked;
+    if (state == ncclSuccess) return {};
+    if (state != ncclInProgress) return {Ending::How::failed, state};
     const auto waited = std::chrono::steady_clock::now() - start;
-    if (waited > patience) {
-      throw DeviceError(
-          fmt::format("{}: {} did not end within {} s: a rank is missing, or cannot be reached "
-                      "(comm.nccl = {{NCCL_DEBUG = \"INFO\"}} shows what NCCL tries)",
-                      doing, call, std::chrono::duration<double>(patience).count()));
+    if (waited > patience) return {Ending::How::late};
+    if (waited < awake) {
+      std::this_thread::yield();
+    } else {
+      std::this_thread::sleep_for(asleep);
     }
-    // Most calls end at once; connecting takes seconds.
-    std::this_thread::sleep_for(waited < std::chrono::milliseconds(5) ? std::chrono::microseconds(20)
-                                                                      : std::chrono::microseconds(500));
   }
+}
+
+void NcclShared::throw_unfinished(const Ending& ending, const char* call, const std::string& doing,
+                                  std::chrono::milliseconds patience) const {
+  if (ending.how == Ending::How::stopped) throw_stopped(fmt::format("{}: {}", doing, call));
+  if (ending.how == Ending::How::failed) throw_nccl_error(call, ending.result, doing);
+  throw DeviceError(
+      fmt::format("{}: {} did not end within {} s: a rank is missing, or cannot be reached "
+                  "(comm.nccl = {{NCCL_DEBUG = \"INFO\"}} shows what NCCL tries)",
+                  doing, call, std::chrono::duration<double>(patience).count()));
 }
 
 void NcclShared::watch() {

@@ -34,16 +34,28 @@ class NcclShared {
   /// A stream that uses a communicator: it fails at a stop.
   void used_by(const std::shared_ptr<StreamFailure>& stream);
 
-  /// Waits until NCCL has finished what it started in `call`. DeviceError that begins with `doing`, at an
-  /// error, a stop, or when patience is over.
-  void finish(NcclHandle& handle, const char* call, const std::string& doing,
-              std::chrono::milliseconds patience) const;
+  /// Waits until NCCL has finished what it started in `call`. DeviceError that begins with `describe()`, at
+  /// an error, a stop, or when patience is over.
+  template <class Describe>
+  void finish(NcclHandle& handle, const char* call, const Describe& describe,
+              std::chrono::milliseconds patience) const {
+    const Ending ending = wait(handle, patience);
+    if (ending.how != Ending::How::finished) [[unlikely]]
+      throw_unfinished(ending, call, describe(), patience);
+  }
   /// Whether the world, or that of the hosts, was stopped.
   bool stopped() const;
   /// DeviceError: "<doing> will not come to pass: <why the world was stopped>".
   [[noreturn]] void throw_stopped(const std::string& doing) const;
 
  private:
+  struct Ending {
+    enum class How { finished, failed, stopped, late } how = How::finished;
+    ncclResult_t result = ncclSuccess;
+  };
+  Ending wait(NcclHandle& handle, std::chrono::milliseconds patience) const;
+  [[noreturn]] void throw_unfinished(const Ending& ending, const char* call, const std::string& doing,
+                                     std::chrono::milliseconds patience) const;
   void watch();
   std::string find_error();
   void give_up();
