@@ -7,6 +7,10 @@ namespace penstock::commands {
 
 void JobArguments::add_to(CLI::App& command, bool required) {
   command.add_option("job", file, "the job file (TOML)")->required(required)->type_name("JOB");
+  add_overrides_to(command);
+}
+
+void JobArguments::add_overrides_to(CLI::App& command) {
   command.add_option("--set", overrides, "overrides a key of the job file, e.g. --set run.steps=2000")
       ->type_name("section.key=value")
       ->expected(1)

@@ -16,6 +16,8 @@ struct JobArguments {
 
   /// Adds the positional JOB and `--set`. `required`: the job file must be given.
   void add_to(CLI::App& command, bool required = true);
+  /// `--set` alone.
+  void add_overrides_to(CLI::App& command);
   /// `ranks`: of the run; 0: not known yet (Launch). Throws JobError.
   Job read(int64_t ranks = 1) const;
 };

@@ -31,6 +31,15 @@ const char* name_of(Status::State state) {
   return "?";
 }
 
+// Whether the same command goes on. What is wrong with job, data, numbers or disk is so again.
+bool needs_resume(const Status& status) {
+  if (status.state == Status::State::finished) return false;
+  if (status.state != Status::State::failed || !status.exit_code) return true;
+  constexpr int internal_error = 1;
+  constexpr int watchdog = 70;
+  return *status.exit_code == internal_error || *status.exit_code >= watchdog;
+}
+
 std::string json_of(const Status& status) {
   nlohmann::ordered_json out{{"schema", 1},
                              {"state", name_of(status.state)},
@@ -39,7 +48,7 @@ std::string json_of(const Status& status) {
                              {"attempt", status.attempt},
                              {"step", status.step},
                              {"steps", status.total_steps},
-                             {"needs_resume", status.state != Status::State::finished}};
+                             {"needs_resume", needs_resume(status)}};
   if (status.loss) out["loss"] = std::isfinite(*status.loss) ? nlohmann::ordered_json(*status.loss) : nullptr;
   if (status.seconds_left) out["seconds_left"] = std::round(*status.seconds_left);
   if (status.last_checkpoint) out["last_checkpoint"] = *status.last_checkpoint;

@@ -59,11 +59,11 @@ std::string limit_text(const LimitView& limit) {
 
 }  // namespace
 
-bool needs_start(const RunState& run) {
+bool needs_resume(const RunState& run) {
   switch (run.liveness().life) {
-    case Life::not_begun:
     case Life::killed:
       return true;
+    case Life::not_begun:
     case Life::alive:
     case Life::silent:
       return false;
@@ -123,12 +123,11 @@ ordered_json summary_json(const RunState& run) {
                     {"run", run.paths().root().string()},
                     {"life", name_of(run.liveness().life)},
                     {"state", status ? status->state : "not_begun"},
-                    {"needs_start", needs_start(run)},
+                    {"needs_resume", needs_resume(run)},
                     {"step", run.step()}};
   if (run.total_steps() > 0) json["steps"] = run.total_steps();
   if (status) {
     json["attempt"] = status->attempt;
-    json["needs_resume"] = status->needs_resume;
     if (status->exit_code) json["exit_code"] = *status->exit_code;
     if (!status->reason.empty()) json["reason"] = status->reason;
   }

@@ -12,8 +12,8 @@ namespace penstock::run_view {
 std::string summary_text(const RunState& run);
 nlohmann::ordered_json summary_json(const RunState& run);
 
-/// For batch scripts: whether the same command would go on with it. A run that has not begun needs one too;
-/// one that somebody runs needs none.
-bool needs_start(const RunState& run);
+/// For batch scripts: whether the same command goes on with it, because it was stopped, killed, or lost a
+/// rank. Not one that never began, is complete, that somebody runs, or that its job, data or numbers failed.
+bool needs_resume(const RunState& run);
 
 }  // namespace penstock::run_view

@@ -103,6 +103,26 @@ TEST(StatusFile, IsCompleteAndSparing) {
   EXPECT_THAT(folder.names(), ElementsAre("status.json"));
 }
 
+// What is wrong with the job, its data, its numbers or the disk is wrong again at the next start.
+TEST(StatusFile, SaysWhatIsWorthStartingAgain) {
+  const ReportFolder folder;
+  Status status;
+  for (const auto& [state, code, again] : {std::tuple(Status::State::stopped, 75, true),
+                                           {Status::State::failed, 70, true},
+                                           {Status::State::failed, 130, true},
+                                           {Status::State::failed, 1, true},
+                                           {Status::State::failed, 2, false},
+                                           {Status::State::failed, 3, false},
+                                           {Status::State::failed, 5, false},
+                                           {Status::State::failed, 6, false},
+                                           {Status::State::finished, 0, false}}) {
+    status.state = state;
+    status.exit_code = code;
+    StatusFile(folder / "status.json", {}).update(status);
+    EXPECT_EQ(nlohmann::json::parse(folder.read("status.json"))["needs_resume"], again) << code;
+  }
+}
+
 TEST(StatusFile, AFailureIsToldOnceAndTriedAgain) {
   const ReportFolder folder;
   std::vector<std::string> messages;

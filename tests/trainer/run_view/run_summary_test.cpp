@@ -29,11 +29,11 @@ TEST(RunSummary, OfAFinishedRun) {
   EXPECT_THAT(text, HasSubstr("step         40 of 40\n"));
   EXPECT_THAT(text, HasSubstr("checkpoint   step 40\n"));
   EXPECT_THAT(text, HasSubstr("where        process 4242 on node-1, started 2026-"));
-  EXPECT_FALSE(needs_start(run));
+  EXPECT_FALSE(needs_resume(run));
   const nlohmann::ordered_json json = summary_json(run);
   EXPECT_EQ(json["life"], "ended");
   EXPECT_EQ(json["state"], "finished");
-  EXPECT_EQ(json["needs_start"], false);
+  EXPECT_EQ(json["needs_resume"], false);
   EXPECT_EQ(json["step"], 40);
   EXPECT_EQ(json["steps"], 40);
   EXPECT_EQ(json["exit_code"], 0);
@@ -48,10 +48,10 @@ TEST(RunSummary, ARunThatWasKilledIsStartedAgain) {
   std::string status = folder.text("status.json");
   status.replace(status.find("finished"), 8, "running");
   folder.write("status.json", status);
-  EXPECT_TRUE(needs_start(state_of(folder.path(), "node-1")));
+  EXPECT_TRUE(needs_resume(state_of(folder.path(), "node-1")));
   EXPECT_EQ(summary_json(state_of(folder.path(), "node-1"))["life"], "killed");
   // Seen from elsewhere nobody knows; two jobs in one folder are worse than none.
-  EXPECT_FALSE(needs_start(state_of(folder.path(), "login")));
+  EXPECT_FALSE(needs_resume(state_of(folder.path(), "login")));
   EXPECT_EQ(summary_json(state_of(folder.path(), "login"))["life"], "silent");
 }
 
@@ -79,7 +79,7 @@ TEST(RunSummary, ABudgetIsShownWithItsAlarms) {
 TEST(RunSummary, OfNothing) {
   const RunFolderCopy folder(false);
   const RunState run = state_of(folder.path());
-  EXPECT_TRUE(needs_start(run));
+  EXPECT_FALSE(needs_resume(run));
   EXPECT_THAT(summary_text(run), HasSubstr("not begun"));
   EXPECT_EQ(summary_json(run)["state"], "not_begun");
 }
