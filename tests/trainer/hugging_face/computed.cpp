@@ -15,7 +15,7 @@ Computed compute(const Job& job, const std::vector<int32_t>& tokens, size_t cont
   transport::run_inproc(static_cast<int>(job.parallel.pipeline), {}, [&](transport::World& world) {
     const transport::AbortOnUnwind abort(world);
     Inference model = open_inference(job, "", world, true);
-    BatchSet set(model.job, 1);
+    BatchSet set(model.job, 1, *model.backend.device);
     HostMicroBatch& batch = set.batches()[0];
     std::fill(batch.tokens.begin(), batch.tokens.end(), 0);
     std::copy(tokens.begin(), tokens.end(), batch.tokens.begin());
