@@ -48,7 +48,8 @@ micro = 1
 max = 2e-5
 warmup_steps = 100
 )",
-      origin, quoted(run.filename().string()), quoted(run.parent_path().string()), keys,
+      origin, quoted(run.filename().string()),
+      quoted(run.has_parent_path() ? run.parent_path().string() : "."), keys,
       tokenizer.empty() ? "" : fmt::format("tokenizer = {}\n", quoted(tokenizer)));
 }
 

@@ -159,6 +159,18 @@ TEST_F(ImportedRun, ShorterSequencesTakeTheFirstPositions) {
   EXPECT_THAT(refusal(fixture("gpt2"), options), HasSubstr("has learned 32 positions"));
 }
 
+TEST_F(ImportedRun, MayLieInTheWorkingDirectory) {
+  const fs::path before = fs::current_path();
+  fs::current_path(root);
+  ImportOptions options;
+  options.run = "here";
+  const ImportResult result = import_model(fixture("gpt2").string(), options);
+  const Job job = read_job(result.job, {});
+  fs::current_path(before);
+  EXPECT_EQ(job.run.folder, ".");
+  EXPECT_EQ(job.run.name, "here");
+}
+
 TEST_F(ImportedRun, IsNeverReplaced) {
   import_into("run", fixture("gpt2"));
   EXPECT_THROW(import_into("run", fixture("gpt2")), ResumeError);
