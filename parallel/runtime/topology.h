@@ -30,6 +30,9 @@ class Topology {
   /// World ranks of a replica's pipeline, in pipeline order; of a pipeline rank's replicas, in replica order.
   std::vector<int> pipeline_of(int replica) const;
   std::vector<int> replicas_of(int pipeline) const;
+  /// World ranks that hold both copies of what pipeline rank p, in the lower half, holds: p and P−1−p of
+  /// replica 0, of replica 1, ….
+  std::vector<int> copies_of(int pipeline) const;
 
  private:
   int pipeline_;
@@ -41,14 +44,18 @@ class Topology {
 /// too.
 struct Communicators {
   std::unique_ptr<transport::Communicator> pipeline;  ///< ranks of our pipeline: activations, gradients
-  std::unique_ptr<transport::Communicator> replicas;  ///< ranks that hold the same stages, in replica order
-  std::unique_ptr<transport::Communicator> tied;  ///< owners of our pipeline's first and last stage, where
-                                                  ///< they are two ranks and we are one of them
+  std::unique_ptr<transport::Communicator> replicas;  ///< ranks that hold the same blocks of the model:
+                                                      ///< replicas_of(), or copies_of()
+  std::unique_ptr<transport::Communicator> tied;  ///< owners of our pipeline's (and copy's) first and last
+                                                  ///< stage, where no rank has an end of either kind, and
+                                                  ///< we are one of them
   std::unique_ptr<transport::Communicator> all;
 };
 
 /// Collective over the world, whose size is the topology's (UsageError). `first`, `last`: pipeline ranks that
-/// own the first and the last stage.
-Communicators make_communicators(transport::World& world, const Topology& topology, int first, int last);
+/// own the first and the last stage; of the second copy of the weights, if there are two, P−1−first and
+/// P−1−last do.
+Communicators make_communicators(transport::World& world, const Topology& topology, int first, int last,
+                                 int copies = 1);
 
 }  // namespace penstock::runtime
