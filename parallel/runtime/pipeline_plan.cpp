@@ -36,12 +36,8 @@ Schedule make_schedule(const ParallelSection& parallel, int64_t micro_batches) {
         fmt::format("schedule \"{}\" is asynchronous: ranks run synchronous schedules", parallel.schedule));
   }
   if (made.copies == 1) return made;
-  if (made.ranks % 2 != 0) {
-    throw UsageError(
-        fmt::format("schedule \"{}\" with two copies of the weights on {} pipeline ranks: the "
-                    "middle one would hold a stage twice; take an even number",
-                    parallel.schedule, made.ranks));
-  }
+  if (const std::string refusal = copies_refusal(made); !refusal.empty())
+    throw UsageError(fmt::format("schedule \"{}\": {}", parallel.schedule, refusal));
   if (parallel.reduce_every > 0 && parallel.reduce_every < micro_batches) {
     throw UsageError(
         fmt::format("parallel.reduce_every = {}: schedule \"{}\" sums its two copies of the weights "

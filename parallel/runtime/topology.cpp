@@ -46,8 +46,8 @@ std::vector<int> Topology::copies_of(int pipeline) const {
   return ranks;
 }
 
-Communicators make_communicators(transport::World& world, const Topology& topology, int first, int last,
-                                 int copies) {
+Communicators make_communicators(transport::World& world, const Topology& topology, int copies,
+                                 const std::vector<std::pair<int, int>>& tied_exchanges) {
   if (world.size() != topology.ranks()) {
     throw UsageError(fmt::format("{} pipeline ranks × {} replicas in a world of {} ranks",
                                  topology.pipeline(), topology.replicas(), world.size()));
@@ -69,15 +69,10 @@ Communicators make_communicators(transport::World& world, const Topology& topolo
                                        topology.copies_of(p)));
     }
   }
-  const bool together = first == last || (copies == 2 && first == mirror - last);
-  for (int d = 0; !together && d < topology.replicas(); ++d) {
-    for (int copy = 0; copy < copies; ++copy) {
-      const auto rank = [&](int owner) {
-        return topology.world_rank({copy == 0 ? owner : mirror - owner, d});
-      };
-      keep(ours.tied,
-           world.create(fmt::format("tied weight of replica {}{}", d, copy == 0 ? "" : ", second copy"),
-                        {rank(first), rank(last)}));
+  for (int d = 0; d < topology.replicas(); ++d) {
+    for (const auto& [first, last] : tied_exchanges) {
+      keep(ours.tied, world.create(fmt::format("tied weight of replica {}, ranks {} and {}", d, first, last),
+                                   {topology.world_rank({first, d}), topology.world_rank({last, d})}));
     }
   }
   ours.all = world.create("all ranks");

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "kernels/transport/world.h"
@@ -46,16 +47,13 @@ struct Communicators {
   std::unique_ptr<transport::Communicator> pipeline;  ///< ranks of our pipeline: activations, gradients
   std::unique_ptr<transport::Communicator> replicas;  ///< ranks that hold the same blocks of the model:
                                                       ///< replicas_of(), or copies_of()
-  std::unique_ptr<transport::Communicator> tied;  ///< owners of our pipeline's (and copy's) first and last
-                                                  ///< stage, where no rank has an end of either kind, and
-                                                  ///< we are one of them
+  std::unique_ptr<transport::Communicator> tied;      ///< of a tied exchange, where we are in one
   std::unique_ptr<transport::Communicator> all;
 };
 
-/// Collective over the world, whose size is the topology's (UsageError). `first`, `last`: pipeline ranks that
-/// own the first and the last stage; of the second copy of the weights, if there are two, P−1−first and
-/// P−1−last do.
-Communicators make_communicators(transport::World& world, const Topology& topology, int first, int last,
-                                 int copies = 1);
+/// Collective over the world, whose size is the topology's (UsageError). `copies`: of the weights.
+/// `tied_exchanges`: pairs of pipeline ranks that exchange a tied weight's accumulators, no rank in two.
+Communicators make_communicators(transport::World& world, const Topology& topology, int copies,
+                                 const std::vector<std::pair<int, int>>& tied_exchanges);
 
 }  // namespace penstock::runtime

@@ -59,7 +59,7 @@ class Plan {
     if (options_.tied_embeddings) {
       for (int copy = 0; copy < schedule_.copies; ++copy) {
         const int first = copy * S;
-        const int last = tied_head(copy);
+        const int last = tied_head(schedule_, copy);
         if (last != first) add_pair(InstructionKind::sum_tied, first, last, step, costs_.tied_sum);
         if (last == first)
           add_single(InstructionKind::sum_tied, copy, step, costs_.tied_sum).here.peer = owner(copy);
@@ -100,16 +100,6 @@ class Plan {
     Collective& made = start(kind, stage, step, cost);
     chain(made, stage, step);
     return made;
-  }
-
-  // The last stage whose accumulator a copy's first stage adds: one on its own rank if there is one (the
-  // copies have the same sums by then), else its own copy's.
-  int tied_head(int copy) const {
-    const int S = schedule_.blocks();
-    const int own = copy * S + S - 1;
-    const int other = (1 - copy) * S + S - 1;
-    const int rank = owner(copy * S);
-    return schedule_.copies == 2 && owner(own) != rank && owner(other) == rank ? other : own;
   }
 
   Collective& add_pair(InstructionKind kind, int stage, int other, int step, double cost) {
