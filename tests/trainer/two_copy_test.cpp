@@ -3,6 +3,9 @@
 
 #include "parallel/planner/profile.h"
 #include "tests/trainer/tiny_training.h"
+#include "trainer/backend.h"
+#include "trainer/copy_check.h"
+#include "trainer/job_plan.h"
 #include "trainer/run_profile.h"
 
 namespace penstock {
@@ -88,6 +91,27 @@ TEST_F(TwoCopyTraining, AStoppedRunGoesOnBitwise) {
   ASSERT_EQ(train(stopping, {}), ExitCode::stopped);
   ASSERT_EQ(train(stopping, {}), ExitCode::finished);
   expect_equal(open("straight", 6), open("stopped", 6));
+}
+
+// Before every save: a copy that a device has damaged is not trained on in silence.
+TEST_F(TwoCopyTraining, CopiesThatDifferAreNamed) {
+  const Job two = job("damaged", with(dualpipe(), {}));
+  Backend planning = make_backend(two, 0);
+  const runtime::PipelinePlan plan = runtime::plan_pipeline(planned_job(two, planning, nullptr).request);
+  transport::run_inproc(2, {}, [&](transport::World& world) {
+    const transport::AbortOnUnwind abort(world);
+    Backend backend = make_backend(two, world.rank());
+    runtime::PipelineEngine engine(*backend.device, backend.math, world, plan);
+    engine.rank().initialise(engine.stream());
+    EXPECT_EQ(differing_copies(engine, world), "");
+    for (const model::Parameter& parameter : engine.rank().parameters().parameters()) {
+      if (world.rank() == 1 && parameter.spec.name == "layers.1.mlp.up.weight")
+        parameter.moment2.as<float>()[3] = 1;
+    }
+    EXPECT_THAT(differing_copies(engine, world),
+                testing::AllOf(HasSubstr("layers.1.mlp.up.weight is "), HasSubstr("on rank 0"),
+                               HasSubstr("on rank 1")));
+  });
 }
 
 TEST_F(TwoCopyTraining, IsAccountedFor) {
