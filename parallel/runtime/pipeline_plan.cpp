@@ -50,8 +50,8 @@ Schedule make_schedule(const ParallelSection& parallel, int64_t micro_batches) {
 // Of the weights, that a schedule runs.
 int copies_of(const PipelineRequest& request) {
   const std::string& name = request.parallel.schedule;
-  if (name == "auto") return 1;  // two are never chosen
-  if (name.rfind("file:", 0) != 0) return schedule::find_schedule_kind(name).copies;
+  // "auto" never chooses two.
+  if (name.rfind("file:", 0) != 0) return schedule::copies_of(name);
   return make_schedule(request.parallel, request.common.micro_batches).copies;
 }
 

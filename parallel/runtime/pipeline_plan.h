@@ -53,7 +53,7 @@ struct PipelinePlan {
   bool holds(int rank, int block) const;
 };
 
-/// How its replicas and copies sum gradients. schedule::ScheduleError for a schedule there is not.
+/// How its replicas and copies sum gradients.
 ReductionOptions reduction_of(const PipelineRequest& request);
 
 /// schedule::ScheduleError, planner::PartitionError or UsageError for what cannot be run, with the reason.

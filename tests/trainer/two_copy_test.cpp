@@ -42,11 +42,16 @@ const Settings& dualpipe() {
 // each.
 TEST_F(TwoCopyTraining, GivesTheBitsOfTwiceTheReplicas) {
   ASSERT_EQ(train(job("flat", with({"parallel.data=2"}, {})), {}), ExitCode::finished);
+  // And a file: the first copy computes micro-batches 0 and 1, as in the others.
+  const fs::path file = root / "own.csv";
+  std::ofstream(file) << "0F0,0F1,3F2,3B2,3F3,3B3,0B0,0B1\n2F2,2F3,1F0,1B0,1F1,1B1,2B2,2B3\n";
   const std::vector<Settings> pipelines{
-      dualpipe(), {"parallel.pipeline=2", "parallel.schedule=chimera", "recompute.mode=full"}};
+      dualpipe(),
+      {"parallel.pipeline=2", "parallel.schedule=chimera", "recompute.mode=full"},
+      {"parallel.pipeline=2", "parallel.schedule=file:" + file.string(), "parallel.partition=layers"}};
   for (const Settings& pipeline : pipelines) {
-    const std::string& name = pipeline[1];
-    SCOPED_TRACE(name);
+    const std::string name = fmt::format("pipeline{}", &pipeline - pipelines.data());
+    SCOPED_TRACE(pipeline[1]);
     ASSERT_EQ(train(job(name, with(pipeline, {})), {}), ExitCode::finished);
     expect_equal(open("flat", 6), open(name, 6));
     for (size_t step = 0; step < 6; ++step) {

@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <initializer_list>
 #include <string>
 #include <utility>
@@ -186,22 +185,19 @@ void check_comm(const Job& job, CrossChecks& checks) {
 // Two copies of the weights are summed once a step, and stay where they are.
 void check_copies(const Job& job, CrossChecks& checks) {
   if (!checks.know({"parallel.schedule"})) return;
-  const auto& kinds = schedule::schedule_kinds();
-  const auto kind = std::find_if(kinds.begin(), kinds.end(), [&](const schedule::ScheduleKind& each) {
-    return each.name == job.parallel.schedule;
-  });
-  if (kind == kinds.end() || kind->copies == 1) return;
+  const std::string& name = job.parallel.schedule;
+  if (schedule::copies_of(name) == 1) return;
   if (checks.know({"parallel.reduce_every"})) {
-    checks.expect(job.parallel.reduce_every == 0, "parallel.reduce_every",
-                  fmt::format("schedule \"{}\" sums its two copies of the weights once a step: set it to 0",
-                              kind->name));
+    checks.expect(
+        job.parallel.reduce_every == 0, "parallel.reduce_every",
+        fmt::format("schedule \"{}\" sums its two copies of the weights once a step: set it to 0", name));
   }
   if (checks.know({"bubble_budget.actions"})) {
     checks.expect(
         job.bubble_budget.actions.empty(), "bubble_budget.actions",
         fmt::format("schedule \"{}\" runs two copies of the weights, which are not rearranged: leave the "
                     "list empty",
-                    kind->name));
+                    name));
   }
 }
 
