@@ -75,7 +75,7 @@ void OptimizerStep::add_tied(Stream& stream) {
 void OptimizerStep::squares(Stream& stream) {
   stream.fill_zero(sums_.data, sums_.bytes());
   for (const Parameter& parameter : parameters_.parameters()) {
-    if (parameter.spec.tied) continue;
+    if (parameter.spec.tied || parameter.copy > 0) continue;
     const Tensor gradient = parameter.gradient.view(Shape{parameter.gradient.elements()});
     const Tensor blocks = blocks_.rows(0, math::norm_blocks(gradient.elements()));
     math_.reduce->squares(stream, gradient, blocks);

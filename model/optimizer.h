@@ -43,7 +43,7 @@ class OptimizerStep {
   Tensor sent_tied_gradient() const;
 
   /// Sums of squares of this rank's gradients, each at its parameter's place in model order. A tied weight
-  /// counts once, at the embedding's rank.
+  /// counts once, at the embedding's rank; of several copies of the weights the first counts.
   void squares(Stream& stream);
   /// fp64 (parameters of the model); 0 where this rank does not own the parameter.
   Tensor sums() const { return sums_; }

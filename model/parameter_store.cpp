@@ -53,6 +53,7 @@ void ParameterStore::add_unit(PlannedMemory& memory, const RankConfig& config, i
     Parameter parameter;
     parameter.spec = spec;
     parameter.unit = unit;
+    parameter.copy = copy_of_unit(config, unit);
     parameter.index = spec.tied ? 0 : first_index++;
     parameter.gradient = view(gradient, layout.gradient[i], DType::fp32);
     if (sets_ > 1) parameter.gradient2 = view(gradient2, layout.gradient[i], DType::fp32);

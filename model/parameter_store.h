@@ -33,6 +33,7 @@ class Accumulator {
 struct Parameter {
   ParameterSpec spec;
   int unit = 0;
+  int copy = 0;       ///< of the weights (StageConfig::copy)
   int64_t index = 0;  ///< in model_parameters(): the place of its squares in the global norm
   Tensor master;      ///< fp32
   Tensor compute;     ///< what kernels read: a bf16 copy, or the master

@@ -65,6 +65,13 @@ bool has_unit(const RankConfig& config, int unit) {
                      [unit](const StageConfig& stage) { return unit >= stage.begin && unit < stage.end; });
 }
 
+int copy_of_unit(const RankConfig& config, int unit) {
+  for (const StageConfig& stage : config.stages) {
+    if (unit >= stage.begin && unit < stage.end) return stage.copy;
+  }
+  return 0;
+}
+
 bool shares_tied_weight(const RankConfig& config) {
   return config.model.tie_embeddings && has_unit(config, 0) && has_unit(config, unit_count(config.model) - 1);
 }

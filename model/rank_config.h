@@ -23,6 +23,7 @@ struct StageConfig {
   int forward_slots = 1;                 ///< micro-batches between F and I
   int kept_slots = 1;                    ///< micro-batches between F and W
   int weight_slots = 1;                  ///< micro-batches between I (or the arrival of its gradient) and W
+  int copy = 0;  ///< of the weights; several hold the same bits, and the first is what is counted and saved
 };
 
 /// A named piece of a rank's device memory.
@@ -59,8 +60,9 @@ StageConfig whole_model(const ModelSection& model, RecomputeMode mode);
 /// UsageError where stages overlap, leave the model, or lists have the wrong length.
 void check(const RankConfig& config);
 
-/// Whether the rank holds the unit.
+/// Whether the rank holds the unit; and of which copy of the weights (0 where it does not).
 bool has_unit(const RankConfig& config, int unit);
+int copy_of_unit(const RankConfig& config, int unit);
 /// Whether head and embedding are tied and share one set of weights on this rank.
 bool shares_tied_weight(const RankConfig& config);
 /// Whether the tied weight's other copy is on another rank, so that gradients must be exchanged.

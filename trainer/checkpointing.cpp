@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "trainer/checkpoint/checkpoint_error.h"
+#include "trainer/copy_check.h"
 #include "trainer/job/write_job.h"
 #include "trainer/model_state.h"
 #include "trainer/run_matmul_plans.h"
@@ -86,9 +87,12 @@ void Checkpointing::save(int64_t step) {
 std::string Checkpointing::write_and_commit(int64_t step, uint64_t& bytes) {
   transport::World& world = context_.world;
   context_.engine.stream().synchronize();
-  std::string failure = attempt_to([&] {
-    if (context_.leads()) writer_.begin(step);
-  });
+  std::string failure = differing_copies(context_.engine, world);
+  if (failure.empty()) {
+    failure = attempt_to([&] {
+      if (context_.leads()) writer_.begin(step);
+    });
+  }
   failure = world.broadcast(failure, 0);
   std::string entry;
   if (failure.empty()) {

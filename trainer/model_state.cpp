@@ -9,11 +9,13 @@ namespace penstock {
 namespace {
 
 // Calls visit(name, tensor) for every tensor of a checkpoint that this rank holds. A tied weight is the
-// embedding's to save, but a head on another rank has its own copy of it to load.
+// embedding's to save, but a head on another rank has its own copy of it to load; of two copies of the
+// weights the first is saved.
 template <class Visit>
 void for_each_tensor(const model::ParameterStore& parameters, bool copies, Visit&& visit) {
   for (const model::Parameter& parameter : parameters.parameters()) {
-    if (parameter.shared || (parameter.spec.tied && !copies)) continue;
+    if (parameter.shared) continue;
+    if (!copies && (parameter.spec.tied || parameter.copy > 0)) continue;
     visit(parameter.spec.name, parameter.master);
     visit(parameter.spec.name + ".moment1", parameter.moment1);
     visit(parameter.spec.name + ".moment2", parameter.moment2);

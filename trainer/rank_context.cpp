@@ -5,8 +5,7 @@
 namespace penstock {
 
 bool needs_tokens(const Job& job, const runtime::PipelinePlan& plan, int pipeline_rank) {
-  return job.data.document_mask || plan.owner(0) == pipeline_rank ||
-         plan.owner(plan.last_stage()) == pipeline_rank;
+  return job.data.document_mask || plan.holds_first(pipeline_rank) || plan.holds_last(pipeline_rank);
 }
 
 int64_t target_tokens_of_all(const Job& job, transport::World& world, int64_t sequences, const BatchSet& own,

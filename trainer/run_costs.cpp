@@ -29,10 +29,10 @@ RunCosts::RunCosts(const runtime::PipelinePlan& plan, const Job& job, JobCosts c
 // Recomputation is measured on one micro-batch, whose share stands for all.
 planner::MeasuredRun RunCosts::measured(const accounting::RankTimes& times, int stage) const {
   planner::MeasuredRun run;
-  const auto s = static_cast<size_t>(stage);
+  const auto block = static_cast<size_t>(plan_.training.schedule.block_of(stage));
   const int first = plan_.first_unit(stage);
-  for (int unit = first; unit < first + layout_.units[s]; ++unit)
-    run.members.push_back({unit, layout_.recompute[s]});
+  for (int unit = first; unit < first + plan_.unit_count(stage); ++unit)
+    run.members.push_back({unit, layout_.recompute[block]});
   const auto rank = static_cast<size_t>(plan_.owner(stage));
   const auto& list = plan_.training.ranks[rank].instructions;
   double first_input = 0;
@@ -48,7 +48,7 @@ planner::MeasuredRun RunCosts::measured(const accounting::RankTimes& times, int 
     }
     if (gives_input_gradient(action.op)) {
       run.backward_input += middle - at.start;
-      if (action.micro_batch == 0) first_input = middle - at.start;
+      if (first_input == 0) first_input = middle - at.start;
     }
     if (action.op == Op::backward) run.backward_weight += at.end - middle;
     if (action.op == Op::backward_weight) run.backward_weight += at.end - at.start;
@@ -64,8 +64,15 @@ planner::MeasuredRun RunCosts::measured(const accounting::RankTimes& times, int 
 
 void RunCosts::add(std::span<const accounting::RankTimes> ranks) {
   std::vector<planner::MeasuredRun> step;
-  for (int stage = 0; stage <= plan_.last_stage(); ++stage)
-    step.push_back(measured(ranks[static_cast<size_t>(plan_.owner(stage))], stage));
+  const auto blocks = static_cast<size_t>(plan_.training.schedule.blocks());
+  for (int stage = 0; stage < plan_.stages(); ++stage) {
+    planner::MeasuredRun run = measured(ranks[static_cast<size_t>(plan_.owner(stage))], stage);
+    if (step.size() < blocks) {
+      step.push_back(std::move(run));
+    } else {
+      step[static_cast<size_t>(stage) % blocks].add(run);  // a copy of the same units
+    }
+  }
   refined_.fold(step);
 }
 

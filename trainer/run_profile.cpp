@@ -264,6 +264,11 @@ class Builder {
     for (const auto& stages : ranks_) in_order.insert(in_order.end(), stages.begin(), stages.end());
     std::sort(in_order.begin(), in_order.end(),
               [](const Stage& a, const Stage& b) { return a.begin < b.begin; });
+    // Two copies of the weights: two ranks hold each stage, and each computes half of the micro-batches.
+    const size_t all = in_order.size();
+    const auto same = [](const Stage& a, const Stage& b) { return a.begin == b.begin && a.end == b.end; };
+    in_order.erase(std::unique(in_order.begin(), in_order.end(), same), in_order.end());
+    if (all == 2 * in_order.size()) copies_ = 2;
     for (size_t stage = 0; stage < in_order.size(); ++stage) {
       const std::vector<RecomputeMode>& listed = job.recompute.stages;
       const RecomputeMode mode = stage < listed.size() ? listed[stage] : job.recompute.mode;
@@ -285,7 +290,7 @@ class Builder {
     std::vector<MeasuredRun> runs;
     for (size_t rank = 0; rank < ranks_.size(); ++rank) {
       MeasuredRun& run = runs.emplace_back();
-      run.micro_batches = job_.micro_batches();
+      run.micro_batches = job_.micro_batches() / static_cast<int64_t>(copies_);
       run.forward = timings_[rank][Part::forward].median;
       run.backward_input = timings_[rank][Part::backward_input].median;
       run.backward_weight = timings_[rank][Part::backward_weight].median;
@@ -308,7 +313,8 @@ class Builder {
   std::vector<MeasuredUnit> units(const planner::Profile& skeleton, const planner::ModelCosts& costs) const {
     std::vector<MeasuredUnit> made;
     for (const MeasuredUnit& kind : skeleton.units) {
-      for (size_t rank = 0; rank < ranks_.size(); ++rank) {
+      // The other half has the second copies.
+      for (size_t rank = 0; rank < ranks_.size() / copies_; ++rank) {
         MeasuredUnit unit = kind;
         for_units(rank, [&](size_t index) {
           if (kind_of(index) != kind.kind) return;
@@ -360,6 +366,7 @@ class Builder {
 
   const Job& job_;
   std::vector<std::vector<Stage>> ranks_;
+  size_t copies_ = 1;                                       ///< of the weights
   std::vector<Recompute> modes_;                            ///< by unit
   std::vector<std::array<Timing, kParts.size()>> timings_;  ///< by rank
 };

@@ -92,7 +92,7 @@ void StepAccounting::take_record(const StepSummary& result, bool pauses) {
     interval.end -= offset;
   }
   size_t index = 0;
-  for (int stage = 0; stage <= engine.plan().last_stage(); ++stage) {
+  for (int stage = 0; stage < engine.plan().stages(); ++stage) {
     if (engine.owns(stage)) own.recompute[index++] = engine.recompute_seconds(stage);
   }
   // Reading it takes as long as some steps of a tiny model.

@@ -169,6 +169,8 @@ class Exhaustive {
 }  // namespace
 
 bool improve_exhaustively(LayoutScorer& scorer, SearchResult& found, double actions, double partial_layouts) {
+  // Its bounds know one owner of a stage.
+  if (scorer.schedule().copies > 1) return false;
   return Exhaustive(scorer, found, actions, partial_layouts).run();
 }
 

@@ -91,6 +91,11 @@ LayoutScorer::LayoutScorer(const UnitSums& sums, const Machine& machine, Schedul
   double least_latency = std::numeric_limits<double>::infinity();
   double most_latency = 0;
   for (int stage = 0; stage + 1 < S; ++stage) {
+    if (schedule.is_last(stage)) {  // of the first copy: nothing passes to the second
+      forward_delay_.push_back(0);
+      backward_delay_.push_back(0);
+      continue;
+    }
     const int here = schedule.rank_of_stage[at(stage)];
     const int there = schedule.rank_of_stage[at(stage) + 1];
     forward_delay_.push_back(delay(here, there));
@@ -112,7 +117,7 @@ LayoutScorer::LayoutScorer(const UnitSums& sums, const Machine& machine, Schedul
 }
 
 bool LayoutScorer::may(int stage, Recompute mode) const {
-  if (!recompute_.fixed.empty()) return recompute_.fixed[at(stage)] == mode;
+  if (!recompute_.fixed.empty()) return recompute_.fixed[block(stage)] == mode;
   return recompute_.allowed[static_cast<size_t>(mode)];
 }
 
@@ -121,7 +126,8 @@ void LayoutScorer::update_terms(const Layout& layout) {
   int begin = 0;
   for (size_t s = 0; s < terms_.size(); ++s) {
     StageTerms& terms = terms_[s];
-    const int end = begin + layout.units[s];
+    if (schedule().is_first(static_cast<int>(s))) begin = 0;
+    const int end = begin + layout.units[block(static_cast<int>(s))];
     if (terms.begin != begin || terms.end != end) {
       terms.begin = begin;
       terms.end = end;
@@ -150,8 +156,10 @@ void LayoutScorer::update_terms(const Layout& layout) {
 int64_t LayoutScorer::fixed_bytes(int rank) const {
   const ModelCosts& model = sums_.model();
   const std::vector<int>& owned = owned_[at(rank)];
-  const bool first = owned.front() == 0;
-  const bool last = owned.back() == schedule().stages() - 1;
+  const auto is_first = [this](int stage) { return schedule().is_first(stage); };
+  const auto is_last = [this](int stage) { return schedule().is_last(stage); };
+  const bool first = std::any_of(owned.begin(), owned.end(), is_first);
+  const bool last = std::any_of(owned.begin(), owned.end(), is_last);
   const BoundaryBuffers& buffers = buffers_[at(rank)];
   int64_t count = buffers[static_cast<size_t>(BufferPool::activation_in)] +
                   buffers[static_cast<size_t>(BufferPool::gradient_in)];
@@ -182,6 +190,25 @@ int64_t LayoutScorer::bytes(int rank, const std::vector<Recompute>& modes) const
   return fixed_bytes(rank) + slots + transient;
 }
 
+int64_t LayoutScorer::excess(int rank, const std::vector<Recompute>& modes) const {
+  int64_t sum = std::max<int64_t>(0, bytes(rank, modes) - machine_.limit_of(rank));
+  if (schedule().copies == 1) return sum;
+  const int mirror = schedule().ranks - 1 - rank;
+  std::vector<Recompute> same;
+  for (const int stage : owned_[at(mirror)]) {
+    for (size_t i = 0; i < modes.size(); ++i) {
+      if (block(owned_[at(rank)][i]) == block(stage)) same.push_back(modes[i]);
+    }
+  }
+  return sum + std::max<int64_t>(0, bytes(mirror, same) - machine_.limit_of(mirror));
+}
+
+std::vector<Recompute> LayoutScorer::modes_of(const Layout& layout, int rank) const {
+  std::vector<Recompute> modes;
+  for (const int stage : owned_[at(rank)]) modes.push_back(layout.recompute[block(stage)]);
+  return modes;
+}
+
 template <class Visit>
 void LayoutScorer::for_each_combination(int rank, Visit visit) const {
   const std::vector<int>& owned = owned_[at(rank)];
@@ -207,7 +234,7 @@ void LayoutScorer::for_each_combination(int rank, Visit visit) const {
 std::vector<std::vector<Recompute>> LayoutScorer::choices(const Layout& layout, int rank) {
   update_terms(layout);
   const std::vector<int>& owned = owned_[at(rank)];
-  if (owned.size() > most_enumerated) return {};
+  if (owned.size() > most_enumerated || schedule().copies > 1) return {};
   std::vector<std::vector<Recompute>> fitting;
   for_each_combination(rank, [&](const std::vector<Recompute>& modes) {
     if (bytes(rank, modes) <= machine_.limit_of(rank)) fitting.push_back(modes);
@@ -249,7 +276,7 @@ Recompute LayoutScorer::cheapest(int stage) const {
 // Many stages on a rank: from the cheapest modes, what saves most bytes a second is changed until all fits.
 void LayoutScorer::choose_many(int rank, std::vector<Recompute>& modes) const {
   const std::vector<int>& owned = owned_[at(rank)];
-  while (bytes(rank, modes) > machine_.limit_of(rank)) {
+  while (excess(rank, modes) > 0) {
     double best = 0;
     std::pair<size_t, Recompute> change{0, Recompute::none};
     for (size_t i = 0; i < owned.size(); ++i) {
@@ -276,19 +303,19 @@ void LayoutScorer::choose_modes(Layout& layout) {
     layout.recompute = recompute_.fixed;
     return;
   }
-  layout.recompute.assign(terms_.size(), Recompute::none);
+  layout.recompute.assign(layout.units.size(), Recompute::none);
   std::vector<Recompute> best;
-  for (int rank = 0; rank < machine_.ranks; ++rank) {
+  // Two ranks that hold copies of the same stages choose together.
+  for (int rank = 0; rank < machine_.ranks / schedule().copies; ++rank) {
     const std::vector<int>& owned = owned_[at(rank)];
     best.clear();
     for (const int stage : owned) best.push_back(cheapest(stage));
     if (owned.size() > most_enumerated) {
       choose_many(rank, best);
-    } else if (bytes(rank, best) > machine_.limit_of(rank)) {
+    } else if (excess(rank, best) > 0) {
       std::pair<int64_t, double> least{std::numeric_limits<int64_t>::max(), 0};
-      const int64_t limit = machine_.limit_of(rank);
       for_each_combination(rank, [&](const std::vector<Recompute>& modes) {
-        const int64_t over = std::max<int64_t>(0, bytes(rank, modes) - limit);
+        const int64_t over = excess(rank, modes);
         double time = 0;
         for (size_t i = 0; i < modes.size(); ++i) time += total(option(owned[i], modes[i]).times);
         if (std::pair(over, time) >= least) return;
@@ -296,7 +323,7 @@ void LayoutScorer::choose_modes(Layout& layout) {
         best = modes;
       });
     }
-    for (size_t i = 0; i < owned.size(); ++i) layout.recompute[at(owned[i])] = best[i];
+    for (size_t i = 0; i < owned.size(); ++i) layout.recompute[block(owned[i])] = best[i];
   }
 }
 
@@ -305,12 +332,13 @@ void LayoutScorer::price(const Layout& layout) {
   std::vector<double> optimizer(at(machine_.ranks), 0);
   for (size_t s = 0; s < terms_.size(); ++s) {
     const StageTerms& terms = terms_[s];
-    costs_.blocks[s] = terms.options[static_cast<size_t>(layout.recompute[s])].times;
-    optimizer[at(schedule().rank_of_stage[s])] += terms.optimizer;
-    if (machine_.replicas > 1) {
-      const Edge& edge = machine_.links.reduction;
+    const int rank = schedule().rank_of_stage[s];
+    const size_t own = block(static_cast<int>(s));
+    costs_.blocks[s] = terms.options[static_cast<size_t>(layout.recompute[own])].times;
+    optimizer[at(rank)] += terms.optimizer;
+    if (own == s) {
       costs_.gradient_reduction[s] =
-          edge.latency + static_cast<double>(sums_.gradient_bytes(terms.begin, terms.end)) / edge.bandwidth;
+          reduction_time(sums_, machine_, schedule(), terms.begin, terms.end, rank);
     }
   }
   costs_.optimizer_step = *std::max_element(optimizer.begin(), optimizer.end());
@@ -319,12 +347,8 @@ void LayoutScorer::price(const Layout& layout) {
 int64_t LayoutScorer::overflow(const Layout& layout) const {
   if (machine_.memory_limit.empty()) return 0;
   int64_t sum = 0;
-  std::vector<Recompute> modes;
-  for (int rank = 0; rank < machine_.ranks; ++rank) {
-    modes.clear();
-    for (const int stage : owned_[at(rank)]) modes.push_back(layout.recompute[at(stage)]);
-    sum += std::max<int64_t>(0, bytes(rank, modes) - machine_.limit_of(rank));
-  }
+  for (int rank = 0; rank < machine_.ranks; ++rank)
+    sum += std::max<int64_t>(0, bytes(rank, modes_of(layout, rank)) - machine_.limit_of(rank));
   return sum;
 }
 
@@ -340,10 +364,12 @@ double LayoutScorer::spread() const {
 
 double LayoutScorer::bound() const {
   const auto S = terms_.size();
-  // Until a stage's first input is there, and from the end of its last gradient to the end of stage 0's.
+  // Until a stage's first input is there, and from the end of its last gradient to the end of the first
+  // stage's.
   std::vector<double> enter(S, 0);
   std::vector<double> leave(S, 0);
   for (size_t s = 1; s < S; ++s) {
+    if (schedule().is_first(static_cast<int>(s))) continue;
     const StageCosts& before = costs_.blocks[s - 1];
     enter[s] = enter[s - 1] + before.forward + forward_delay_[s - 1];
     leave[s] = leave[s - 1] + before.backward_input + (split_[s - 1] ? 0 : before.backward_weight) +

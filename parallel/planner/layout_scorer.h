@@ -26,7 +26,7 @@ struct Score {
 struct RecomputeChoice {
   /// May be chosen for any stage, each rank within its own memory.
   std::array<bool, recompute_modes> allowed{true, true, true};
-  std::vector<Recompute> fixed;  ///< (S): the job's own; empty: chosen
+  std::vector<Recompute> fixed;  ///< (S): the job's own, a block each; empty: chosen
 };
 
 /// Judges layouts of one schedule. Chooses each stage's recompute mode from what its rank's memory leaves:
@@ -48,7 +48,8 @@ class LayoutScorer {
   bool settle(const Layout& layout);
 
   /// Combinations of a rank's stages' modes that fit its memory and are worse than no other in all stages:
-  /// all that can be part of a best layout of these units. None where a rank has many stages.
+  /// all that can be part of a best layout of these units. None where a rank has many stages, or another rank
+  /// copies of them.
   std::vector<std::vector<Recompute>> choices(const Layout& layout, int rank);
 
   /// Bytes of the ranks with the boundary buffers that are assumed.
@@ -88,9 +89,14 @@ class LayoutScorer {
     return terms_[static_cast<size_t>(stage)].options[static_cast<size_t>(mode)];
   }
   bool may(int stage, Recompute mode) const;
+  size_t block(int stage) const { return static_cast<size_t>(schedule().block_of(stage)); }
+  /// The modes of the rank's stages.
+  std::vector<Recompute> modes_of(const Layout& layout, int rank) const;
   void update_terms(const Layout& layout);
   int64_t fixed_bytes(int rank) const;
   int64_t bytes(int rank, const std::vector<Recompute>& modes) const;
+  /// Bytes above its limit, and above that of the rank that holds copies of the same stages.
+  int64_t excess(int rank, const std::vector<Recompute>& modes) const;
   /// Calls `visit` with every combination of modes of the rank's stages.
   template <class Visit>
   void for_each_combination(int rank, Visit visit) const;

@@ -51,7 +51,7 @@ class LocalSearch {
       : scorer_(scorer),
         found_(found),
         last_(scorer.spent() + actions),
-        moves_(moves(scorer.schedule().stages())) {}
+        moves_(moves(scorer.schedule().blocks())) {}
 
   void run() {
     while (sweep()) {
@@ -95,7 +95,7 @@ class LocalSearch {
 // Cuts the units so that no stage takes longer than it must, each at its own rank's pace and in its cheapest
 // mode: the shortest time for which stages that take as much as they can reach the last unit.
 std::vector<int> cut_by_pace(const LayoutScorer& scorer) {
-  const int S = scorer.schedule().stages();
+  const int S = scorer.schedule().blocks();
   const int units = scorer.sums().units();
   const auto fill = [&](double limit, std::vector<int>* counts) {
     int begin = 0;
@@ -125,12 +125,12 @@ std::vector<int> cut_by_pace(const LayoutScorer& scorer) {
 }  // namespace
 
 void improve_locally(LayoutScorer& scorer, SearchResult& found, double actions) {
-  if (scorer.schedule().stages() > 1) LocalSearch(scorer, found, actions).run();
+  if (scorer.schedule().blocks() > 1) LocalSearch(scorer, found, actions).run();
 }
 
 void improve_by_shaking(LayoutScorer& scorer, SearchResult& found, double actions) {
-  const std::vector<Move> all = moves(scorer.schedule().stages());
-  if (all.empty() || scorer.sums().units() == scorer.schedule().stages()) return;
+  const std::vector<Move> all = moves(scorer.schedule().blocks());
+  if (all.empty() || scorer.sums().units() == scorer.schedule().blocks()) return;
   std::minstd_rand random(1);
   const double last = scorer.spent() + actions;
   while (scorer.spent() < last) {
@@ -151,7 +151,7 @@ SearchResult search_layout(LayoutScorer& scorer, const std::vector<std::vector<i
   times.reserve(static_cast<size_t>(scorer.sums().units()));
   for (int unit = 0; unit < scorer.sums().units(); ++unit)
     times.push_back(scorer.least_time(0, unit, unit + 1));
-  all.push_back(cut_evenly(times, scorer.schedule().stages()));
+  all.push_back(cut_evenly(times, scorer.schedule().blocks()));
   std::sort(all.begin(), all.end());
   all.erase(std::unique(all.begin(), all.end()), all.end());
 

@@ -29,8 +29,8 @@ enum class GradientSum { ordered, library };
 inline constexpr std::array<std::pair<std::string_view, GradientSum>, 2> kGradientSumNames{
     {{"ordered", GradientSum::ordered}, {"library", GradientSum::library}}};
 
-/// [parallel]: how the work lies on ranks. None of it changes a bit of the result, except data, reduce_every
-/// and gradient_sum.
+/// [parallel]: how the work lies on ranks. None of it changes a bit of the result, except data, reduce_every,
+/// gradient_sum, and a schedule with two copies of the weights.
 struct ParallelSection {
   int64_t pipeline = 1;
   int64_t data = 0;  ///< 0: not resolved yet

@@ -115,7 +115,7 @@ class Planner {
     contender.found.layout.units =
         request_.cut == CutBy::listed
             ? request_.listed
-            : cut_evenly(cut_weights(scorer.sums().model(), request_.cut), scorer.schedule().stages());
+            : cut_evenly(cut_weights(scorer.sums().model(), request_.cut), scorer.schedule().blocks());
     contender.found.score = scorer.score(contender.found.layout);
     improve_recompute(scorer, contender.found);
   }
@@ -221,7 +221,7 @@ class Planner {
     Contender& contender = *winner.contender;
     LayoutScorer& scorer = *contender.scorer;
     SearchResult other;
-    other.layout.units = cut_evenly(cut_weights(scorer.sums().model(), cut), scorer.schedule().stages());
+    other.layout.units = cut_evenly(cut_weights(scorer.sums().model(), cut), scorer.schedule().blocks());
     other.score = scorer.score(other.layout);
     SimulatedStep step = predict(contender, other.layout);
     winner.cuts.push_back({cut, other.layout, step.prediction});

@@ -84,7 +84,8 @@ struct OtherCut {
   Prediction prediction;
 };
 
-/// A stage of the chosen plan. Seconds and bytes for one micro-batch, at its rank's pace.
+/// A stage of the chosen plan, of any copy of the weights. Seconds and bytes for one micro-batch, at its
+/// rank's pace.
 struct StagePlan {
   int stage = 0;
   int rank = 0;

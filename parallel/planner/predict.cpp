@@ -20,14 +20,15 @@ namespace {
 // Median over the micro-batches, from the start of the first stage's forward to the end of its gradient.
 double micro_batch_latency(const Program& program, const schedule::Timeline& timeline) {
   std::vector<double> latencies(static_cast<size_t>(program.schedule.micro_batches), 0);
-  const auto rank = static_cast<size_t>(program.schedule.rank_of_stage[0]);
-  const auto& list = program.ranks[rank].instructions;
-  for (size_t i = 0; i < list.size(); ++i) {
-    const Instruction& at = list[i];
-    if (at.kind != InstructionKind::compute || at.action.stage != 0) continue;
-    double& latency = latencies[static_cast<size_t>(at.action.micro_batch)];
-    if (at.action.op == Op::forward) latency -= timeline.spans[rank][i].start;
-    if (gives_input_gradient(at.action.op)) latency += timeline.spans[rank][i].end;
+  for (size_t rank = 0; rank < program.ranks.size(); ++rank) {
+    const auto& list = program.ranks[rank].instructions;
+    for (size_t i = 0; i < list.size(); ++i) {
+      const Instruction& at = list[i];
+      if (at.kind != InstructionKind::compute || !program.schedule.is_first(at.action.stage)) continue;
+      double& latency = latencies[static_cast<size_t>(at.action.micro_batch)];
+      if (at.action.op == Op::forward) latency -= timeline.spans[rank][i].start;
+      if (gives_input_gradient(at.action.op)) latency += timeline.spans[rank][i].end;
+    }
   }
   return schedule::middle(latencies);
 }
@@ -103,13 +104,8 @@ StepParts step_parts(LayoutScorer& scorer, const Layout& layout, const Predictio
   const schedule::Schedule& order = scorer.schedule();
   StepParts parts;
   double recompute = 0;
-  int begin = 0;
-  for (size_t s = 0; s < layout.units.size(); ++s) {
-    const int end = begin + layout.units[s];
-    recompute += scorer.sums().recompute(begin, end, layout.recompute[s]) *
-                 scorer.machine().pace_of(order.rank_of_stage[s]) * order.micro_batches;
-    begin = end;
-  }
+  for (const StagePlan& stage : stage_plans(scorer, layout))
+    recompute += stage.recompute_time * order.micro_batches / order.copies;
   double busy = 0;
   double slowest = 0;
   for (const schedule::RankMeasures& rank : measures.ranks) {
@@ -138,13 +134,15 @@ std::vector<StagePlan> stage_plans(const LayoutScorer& scorer, const Layout& lay
   int begin = 0;
   for (int stage = 0; stage < order.stages(); ++stage) {
     const auto s = static_cast<size_t>(stage);
-    const int end = begin + layout.units[s];
+    const auto block = static_cast<size_t>(order.block_of(stage));
+    if (block == 0) begin = 0;
+    const int end = begin + layout.units[block];
     StagePlan plan;
     plan.stage = stage;
     plan.rank = order.rank_of_stage[s];
     plan.first_unit = begin;
-    plan.units = layout.units[s];
-    plan.recompute = layout.recompute[s];
+    plan.units = layout.units[block];
+    plan.recompute = layout.recompute[block];
     plan.times = costs.blocks[s];
     plan.recompute_time = sums.recompute(begin, end, plan.recompute) * scorer.machine().pace_of(plan.rank);
     plan.slots = slots[s];

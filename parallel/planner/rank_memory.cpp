@@ -47,17 +47,19 @@ RankMemory rank_memory(const UnitSums& sums, const Schedule& schedule, const Lay
   int count = 0;
   for (int stage = 0; stage < schedule.stages(); ++stage) {
     const auto s = static_cast<size_t>(stage);
-    const int end = begin + layout.units[s];
+    const auto block = static_cast<size_t>(schedule.block_of(stage));
+    if (block == 0) begin = 0;
+    const int end = begin + layout.units[block];
     if (schedule.rank_of_stage[s] == rank) {
-      const RunBytes bytes = sums.bytes(begin, end, layout.recompute[s]);
+      const RunBytes bytes = sums.bytes(begin, end, layout.recompute[block]);
       memory.resident += sums.resident_bytes(begin, end);
       memory.forward += slots[s].forward * bytes.forward;
       memory.kept += slots[s].kept * bytes.kept;
       memory.weight += slots[s].weight * bytes.weight;
       transient = std::max(transient, bytes.transient);
       workspace = std::max(workspace, sums.workspace_bytes(begin, end));
-      first = first || stage == 0;
-      last = last || stage == schedule.stages() - 1;
+      first = first || schedule.is_first(stage);
+      last = last || schedule.is_last(stage);
       ++count;
     }
     begin = end;
@@ -77,6 +79,20 @@ RankMemory rank_memory(const UnitSums& sums, const Schedule& schedule, const Lay
   return memory;
 }
 
+double reduction_time(const UnitSums& sums, const Machine& machine, const Schedule& schedule, int begin,
+                      int end, int rank) {
+  const auto bytes = static_cast<double>(sums.gradient_bytes(begin, end));
+  const auto over = [bytes](const Edge& edge) { return edge.latency + bytes / edge.bandwidth; };
+  double time = machine.replicas > 1 ? over(machine.links.reduction) : 0;
+  // Two copies send each other half of their gradients, then half of the sums.
+  if (schedule.copies > 1) {
+    Edge edge = machine.edge(rank, schedule.ranks - 1 - rank);
+    edge.latency *= 2;
+    time = std::max(time, over(edge));
+  }
+  return time;
+}
+
 schedule::Costs layout_costs(const UnitSums& sums, const Machine& machine, const Schedule& schedule,
                              const Layout& layout) {
   const auto bytes = static_cast<double>(sums.model().boundary_bytes);
@@ -87,27 +103,25 @@ schedule::Costs layout_costs(const UnitSums& sums, const Machine& machine, const
   std::vector<double> optimizer(static_cast<size_t>(machine.ranks), 0);
   int begin = 0;
   for (int stage = 0; stage < schedule.stages(); ++stage) {
-    const auto s = static_cast<size_t>(stage);
-    const int rank = schedule.rank_of_stage[s];
-    const int end = begin + layout.units[s];
+    const int rank = schedule.rank_of_stage[static_cast<size_t>(stage)];
+    const auto block = static_cast<size_t>(schedule.block_of(stage));
+    if (block == 0) begin = 0;
+    const int end = begin + layout.units[block];
     const double pace = machine.pace_of(rank);
-    schedule::StageCosts times = sums.times(begin, end, layout.recompute[s]);
+    schedule::StageCosts times = sums.times(begin, end, layout.recompute[block]);
     times.forward *= pace;
     times.backward_input *= pace;
     times.backward_weight *= pace;
     costs.blocks.push_back(times);
     optimizer[static_cast<size_t>(rank)] += sums.optimizer_step(begin, end) * pace;
-    const double gradients = static_cast<double>(sums.gradient_bytes(begin, end));
-    costs.gradient_reduction.push_back(
-        machine.replicas > 1 ? machine.links.reduction.latency + gradients / machine.links.reduction.bandwidth
-                             : 0);
+    if (stage < schedule.blocks())
+      costs.gradient_reduction.push_back(reduction_time(sums, machine, schedule, begin, end, rank));
     begin = end;
   }
   costs.optimizer_step = *std::max_element(optimizer.begin(), optimizer.end());
-  const int first = schedule.rank_of_stage.front();
-  const int last = schedule.rank_of_stage.back();
-  if (sums.model().tied_embeddings && first != last) {
-    const Edge& edge = machine.edge(first, last);
+  const auto exchanges = tied_exchanges(schedule);
+  if (sums.model().tied_embeddings && !exchanges.empty()) {
+    const Edge& edge = machine.edge(exchanges.front().first, exchanges.front().second);
     costs.tied_sum = edge.latency + static_cast<double>(sums.model().tied_exchange_bytes) / edge.bandwidth;
   }
   costs.traffic_slowdown = machine.links.traffic_slowdown;

@@ -10,7 +10,8 @@
 
 namespace penstock::planner {
 
-/// Who holds what: unit counts and recompute modes of the stages.
+/// Who holds what: unit counts and recompute modes of the blocks, which are the stages of one copy of the
+/// weights.
 struct Layout {
   std::vector<int> units;            ///< (S)
   std::vector<Recompute> recompute;  ///< (S)
@@ -28,7 +29,7 @@ struct SlotCounts {
   friend bool operator==(const SlotCounts&, const SlotCounts&) = default;
 };
 
-/// (S)
+/// (all stages)
 std::vector<SlotCounts> slot_counts(const schedule::Schedule& schedule);
 
 /// Buffers of a rank for what crosses stage boundaries. A rank that hands activations on has at least one for
@@ -53,7 +54,13 @@ struct RankMemory {
 RankMemory rank_memory(const UnitSums& sums, const schedule::Schedule& schedule, const Layout& layout,
                        const std::vector<SlotCounts>& slots, const BoundaryBuffers& buffers, int rank);
 
-/// What a layout costs as the simulator reads it. Times of a stage are those of its units at its rank's pace.
+/// Seconds that the gradients of units [begin, end) take to be reduced over replicas and copies, one of which
+/// `rank` holds.
+double reduction_time(const UnitSums& sums, const Machine& machine, const schedule::Schedule& schedule,
+                      int begin, int end, int rank);
+
+/// What a layout costs as the simulator reads it. Times of a stage, of each copy, are those of its units at
+/// its rank's pace.
 schedule::Costs layout_costs(const UnitSums& sums, const Machine& machine, const schedule::Schedule& schedule,
                              const Layout& layout);
 

@@ -9,6 +9,19 @@
 
 namespace penstock::planner {
 
+void MeasuredRun::add(const MeasuredRun& other) {
+  micro_batches += other.micro_batches;
+  forward += other.forward;
+  backward_input += other.backward_input;
+  backward_weight += other.backward_weight;
+  if (recompute && other.recompute) {
+    *recompute += *other.recompute;
+  } else if (recompute || other.recompute) {  // known of one alone
+    backward_input += recompute.value_or(0) + other.recompute.value_or(0);
+    recompute.reset();
+  }
+}
+
 RefinedCosts::RefinedCosts(ModelCosts costs, double weight)
     : costs_(std::move(costs)), weight_(weight), measured_(costs_.units.size(), 0) {
   if (!(weight > 0 && weight <= 1))

@@ -22,6 +22,9 @@ struct MeasuredRun {
   double backward_weight = 0;
   /// Nothing: backward_input has it.
   std::optional<double> recompute;
+
+  /// What the same units took elsewhere: both together.
+  void add(const MeasuredRun& other);
 };
 
 /// Costs that follow what steps measure. Each run of units is compared with the sum of its costs, action by

@@ -26,10 +26,9 @@ size_t at(int index) {
 StepForecast::StepForecast(Schedule taken, bool reduces, bool tied)
     : schedule_(std::move(taken)), reduces_(reduces), tied_(tied) {
   const Schedule& schedule = schedule_;
-  if (schedule.copies != 1 || schedule.steps != 1) {
+  if (schedule.steps != 1) {
     throw schedule::ScheduleError(
-        fmt::format("schedule {}: steps with one copy of the weights are planned; it has {} copies, {} steps",
-                    schedule.name, schedule.copies, schedule.steps));
+        fmt::format("schedule {}: one step is planned; it lists {}", schedule.name, schedule.steps));
   }
   const int S = schedule.stages();
   const int M = schedule.micro_batches;
@@ -54,10 +53,10 @@ StepForecast::StepForecast(Schedule taken, bool reduces, bool tied)
     for (size_t& position = next[at(rank)]; position < list.size(); ++position) {
       const Action& action = list[position];
       const int stage = action.stage;
-      Node node{4 * schedule.block_of(stage) + static_cast<int>(action.op), rank, 0, 0};
+      Node node{4 * stage + static_cast<int>(action.op), rank, 0, 0};
       int neighbour = -1;
-      if (action.op == Op::forward && stage > 0) neighbour = stage - 1;
-      if (gives_input_gradient(action.op) && stage < S - 1) neighbour = stage + 1;
+      if (action.op == Op::forward && !schedule.is_first(stage)) neighbour = stage - 1;
+      if (gives_input_gradient(action.op) && !schedule.is_last(stage)) neighbour = stage + 1;
       if (neighbour >= 0) {
         const bool gradient = action.op != Op::forward;
         node.producer = (gradient ? gradients : forwards)[cell(neighbour, action.micro_batch)];
@@ -73,14 +72,14 @@ StepForecast::StepForecast(Schedule taken, bool reduces, bool tied)
       int reader = -1;
       if (action.op == Op::forward) {
         forwards[cell(stage, action.micro_batch)] = made;
-        reader = stage + 1;
+        if (!schedule.is_last(stage)) reader = stage + 1;
       }
       if (gives_input_gradient(action.op)) {
         gradients[cell(stage, action.micro_batch)] = made;
-        reader = stage - 1;
+        if (!schedule.is_first(stage)) reader = stage - 1;
       }
       if (gives_weight_gradient(action.op)) last_weight_[at(stage)] = made;
-      if (reader < 0 || reader >= S) continue;
+      if (reader < 0) continue;
       const int other = schedule.rank_of_stage[at(reader)];
       if (other != rank && (open.empty() || open.back() != other)) open.push_back(other);
     }
@@ -89,8 +88,12 @@ StepForecast::StepForecast(Schedule taken, bool reduces, bool tied)
     throw schedule::ScheduleError(
         fmt::format("schedule {}: {} of {} actions can happen", schedule.name, nodes_.size() - 1, actions));
   }
-  first_forward_.assign(forwards.begin(), forwards.begin() + M);
-  first_gradient_.assign(gradients.begin(), gradients.begin() + M);
+  for (int m = 0; m < M; ++m) {
+    // Through the copy that computes it.
+    const int first = forwards[cell(0, m)] > 0 ? 0 : S - schedule.blocks();
+    first_forward_.push_back(forwards[cell(first, m)]);
+    first_gradient_.push_back(gradients[cell(first, m)]);
+  }
   ends_.assign(nodes_.size(), 0);
   costs_.assign(4 * at(S), 0);
   delays_.assign(messages_.size(), 0);
@@ -116,15 +119,15 @@ void StepForecast::price(const Costs& costs) {
     slowed[at(stage)] += lost;
     slowed[at(index % 2 == 1 ? stage + 1 : stage - 1)] += lost;
   }
-  for (int block = 0; block < S; ++block) {
-    const schedule::StageCosts& stage = costs.blocks[at(block)];
-    const double work = stage.forward + stage.backward_input + stage.backward_weight;
-    const double pace = work > 0 ? 1 + std::min(costs.traffic_slowdown, slowed[at(block)] / work) : 1;
-    double* priced = &costs_[4 * at(block)];
-    priced[static_cast<size_t>(Op::forward)] = stage.forward * pace;
-    priced[static_cast<size_t>(Op::backward_input)] = stage.backward_input * pace;
-    priced[static_cast<size_t>(Op::backward_weight)] = stage.backward_weight * pace;
-    priced[static_cast<size_t>(Op::backward)] = (stage.backward_input + stage.backward_weight) * pace;
+  for (int stage = 0; stage < S; ++stage) {
+    const schedule::StageCosts& own = costs.of_stage(stage);
+    const double work = own.forward + own.backward_input + own.backward_weight;
+    const double pace = work > 0 ? 1 + std::min(costs.traffic_slowdown, slowed[at(stage)] / work) : 1;
+    double* priced = &costs_[4 * at(stage)];
+    priced[static_cast<size_t>(Op::forward)] = own.forward * pace;
+    priced[static_cast<size_t>(Op::backward_input)] = own.backward_input * pace;
+    priced[static_cast<size_t>(Op::backward_weight)] = own.backward_weight * pace;
+    priced[static_cast<size_t>(Op::backward)] = (own.backward_input + own.backward_weight) * pace;
   }
   free_.assign(at(schedule_.ranks), 0);
 }
@@ -188,28 +191,46 @@ void StepForecast::settle(const Costs& costs) {
   for (const Key& key : keys) items_.push_back(key.item);
 }
 
+void StepForecast::reduce(const Costs& costs, std::vector<double>& done, std::vector<double>& stream) const {
+  const int blocks = schedule_.blocks();
+  // A block can be reduced when all its copies are done.
+  const auto ready = [&](int block) {
+    double latest = 0;
+    for (int stage = block; stage < schedule_.stages(); stage += blocks)
+      latest = std::max(latest, done[at(stage)]);
+    return latest;
+  };
+  std::vector<std::pair<double, int>> order;
+  for (int block = 0; block < blocks; ++block) order.emplace_back(ready(block), block);
+  std::sort(order.begin(), order.end());
+  for (const auto& [start, block] : order) {
+    double end = start;
+    for (int stage = block; stage < schedule_.stages(); stage += blocks)
+      end = std::max(end, stream[at(schedule_.rank_of_stage[at(stage)])]);
+    end += Costs::of_block(costs.gradient_reduction, block);
+    for (int stage = block; stage < schedule_.stages(); stage += blocks)
+      stream[at(schedule_.rank_of_stage[at(stage)])] = done[at(stage)] = end;
+  }
+}
+
 double StepForecast::tail(const Costs& costs) const {
   const int S = schedule_.stages();
   double end = *std::max_element(free_.begin(), free_.end());
   std::vector<double> stream(at(schedule_.ranks), 0);
   std::vector<double> done(at(S), 0);
   for (int stage = 0; stage < S; ++stage) done[at(stage)] = ends_[at(last_weight_[at(stage)])];
-  if (reduces_) {
-    std::vector<int> order(at(S));
-    for (int stage = 0; stage < S; ++stage) order[at(stage)] = stage;
-    std::sort(order.begin(), order.end(),
-              [&](int a, int b) { return std::tuple(done[at(a)], a) < std::tuple(done[at(b)], b); });
-    for (const int stage : order) {
-      double& free = stream[at(schedule_.rank_of_stage[at(stage)])];
-      free = done[at(stage)] =
-          std::max(free, done[at(stage)]) + Costs::of_block(costs.gradient_reduction, stage);
-      end = std::max(end, free);
-    }
+  if (reduces_ || schedule_.copies > 1) {
+    reduce(costs, done, stream);
+    end = std::max(end, *std::max_element(done.begin(), done.end()));
   }
   if (tied_) {
-    const double first = std::max(done[0], stream[at(schedule_.rank_of_stage[0])]);
-    const double last = std::max(done[at(S - 1)], stream[at(schedule_.rank_of_stage[at(S - 1)])]);
-    end = std::max(end, std::max(first, last) + costs.tied_sum);
+    const int blocks = schedule_.blocks();
+    double ready = 0;
+    for (int stage = 0; stage < S; ++stage) {
+      if (stage % blocks != 0 && stage % blocks != blocks - 1) continue;
+      ready = std::max({ready, done[at(stage)], stream[at(schedule_.rank_of_stage[at(stage)])]});
+    }
+    end = std::max(end, ready + costs.tied_sum);
   }
   return end + costs.optimizer_step;
 }

@@ -19,8 +19,8 @@ namespace penstock::planner {
 /// stream in the order of settle(), and a slow-down is charged for every message: close, not always equal.
 class StepForecast {
  public:
-  /// One step, one copy of the weights. `reduces`: gradients are reduced over replicas; `tied`: the first and
-  /// the last stage share a weight. ScheduleError for a schedule whose actions cannot all happen.
+  /// One step. `reduces`: gradients are reduced over replicas (over copies they always are); `tied`: the
+  /// first and the last stage share a weight. ScheduleError for a schedule whose actions cannot all happen.
   StepForecast(schedule::Schedule schedule, bool reduces, bool tied);
 
   struct Times {
@@ -45,7 +45,7 @@ class StepForecast {
  private:
   /// An action. Node 0 is none: it ends at 0.
   struct Node {
-    int cost = 0;      ///< 4 · block + op
+    int cost = 0;      ///< 4 · stage + op
     int rank = 0;      ///< where it runs
     int producer = 0;  ///< whose result it reads
     int message = 0;   ///< that brings it: 0 none, else 1 + 2 · stage (+ 1 for a gradient) of the producer
@@ -67,14 +67,16 @@ class StepForecast {
   void pass();
   void contended_pass();
   double tail(const schedule::Costs& costs) const;
+  /// From when on the gradients of blocks, of all their copies, are reduced; they take their ranks' streams.
+  void reduce(const schedule::Costs& costs, std::vector<double>& done, std::vector<double>& stream) const;
 
   schedule::Schedule schedule_;
   bool reduces_;
   bool tied_;
   std::vector<Node> nodes_;
-  std::vector<int> last_weight_;  ///< (S): the node of the stage's last weight gradient
+  std::vector<int> last_weight_;  ///< (all stages): the node of the stage's last weight gradient
   std::vector<int> first_forward_;
-  std::vector<int> first_gradient_;  ///< (M): of stage 0
+  std::vector<int> first_gradient_;  ///< (M): of the first stage
   std::vector<Item> items_;
   // Of the costs at hand.
   std::vector<double> costs_;   ///< by Node::cost

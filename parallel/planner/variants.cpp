@@ -63,10 +63,13 @@ class Lister {
   }
 
   void add_kind(const ScheduleKind& kind) {
-    if (kind.copies > 1 || kind.versions > 1) {
+    if (kind.versions > 1) {
       refuse({kind.name, kind.default_chunks, 0, workload_},
-             kind.copies > 1 ? "runs two copies of the model: ranks run one"
-                             : "is asynchronous: ranks run synchronous schedules");
+             "is asynchronous: ranks run synchronous schedules");
+      return;
+    }
+    if (kind.copies > 1 && request_.schedule == "auto") {
+      refuse({kind.name, kind.default_chunks, 0, workload_}, by_name_only);
       return;
     }
     const int first = std::max(0, request_.slack);
@@ -100,8 +103,12 @@ class Lister {
     }
     try {
       schedule::Schedule made = schedule::generate(each.schedule, options);
-      if (made.copies > 1 || made.asynchronous) {
-        refuse(each, "ranks run synchronous schedules with one copy of the model");
+      if (made.asynchronous) {
+        refuse(each, "is asynchronous: ranks run synchronous schedules");
+        return;
+      }
+      if (const std::string refusal = copies_refusal(made); !refusal.empty()) {
+        refuse(each, refusal);
         return;
       }
       actions_ += each.actions;

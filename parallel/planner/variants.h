@@ -25,8 +25,12 @@ struct Variant {
 };
 
 /// All of them: each schedule of the catalogue (or the one asked for) with the numbers of chunks, slacks and
-/// micro-batch sizes that are open. Chunks are tried up to `most_chunks` and as units last. Schedules of very
-/// many actions are tried until they are `most_actions` together, the shorter ones first.
+/// micro-batch sizes that are open. Two copies of the weights are taken only where they are asked for: they
+/// add gradients in another order, and a schedule that is chosen must not change a bit of the result. Chunks
+/// are tried up to `most_chunks` and as units last. Schedules of very many actions are tried until they are
+/// `most_actions` together, the shorter ones first.
+inline constexpr const char* by_name_only =
+    "two copies of the weights: taken by name only";
 std::vector<Variant> list_variants(const PlanRequest& request);
 inline constexpr int most_chunks = 8;
 inline constexpr double most_actions = 4e7;

@@ -30,9 +30,9 @@ class ExecutedStage {
 class StepOperations {
  public:
   virtual ~StepOperations() = default;
-  /// Sums the stage's gradients over the replicas: all that is left of the step where `last`; else, of the
-  /// window that `action` ended, what accumulates in I or what accumulates in W, whichever it is. Orders
-  /// itself behind the compute that made them.
+  /// Sums the stage's gradients over the replicas and copies: all that is left of the step where `last`;
+  /// else, of the window that `action` ended, what accumulates in I or what accumulates in W, whichever it
+  /// is. Orders itself behind the compute that made them.
   virtual void reduce_gradients(Stream& stream, const schedule::Action& action, bool last) = 0;
   /// Adds the tied weight's two accumulators, exchanging them where they are on two ranks.
   virtual void sum_tied(Stream& stream) = 0;

@@ -77,7 +77,6 @@ void Executor::enqueue(const Step& step, Stream& stream, Stamp& stamp) {
     case InstructionKind::optimizer_step:
       parts_.operations->optimizer_step(stream);
       return;
-    case InstructionKind::sum_copies:
     case InstructionKind::gather_parameters:
       break;  // refused when the list was made
   }

@@ -14,8 +14,8 @@ namespace {
 // Slices begin at multiples of this many elements, so that they are aligned in any dtype.
 constexpr int64_t slice_step = 64;
 
-int64_t slice_elements(int64_t bucket, int replicas) {
-  const int64_t even = (bucket + replicas - 1) / replicas;
+int64_t slice_elements(int64_t bucket, int members) {
+  const int64_t even = (bucket + members - 1) / members;
   return (even + slice_step - 1) / slice_step * slice_step;
 }
 
@@ -63,7 +63,7 @@ Buckets buckets_of(const model::RankConfig& config, const ReductionOptions& opti
       bucket.total = buckets.total;
       buckets.all.push_back(bucket);
       const bool everywhere = options.sum == GradientSum::library;
-      buckets.total += everywhere ? bucket.count : slice_elements(bucket.count, options.replicas);
+      buckets.total += everywhere ? bucket.count : slice_elements(bucket.count, options.members());
     }
   };
   std::vector<int> units;
@@ -75,6 +75,7 @@ Buckets buckets_of(const model::RankConfig& config, const ReductionOptions& opti
     ReductionBucket bucket;
     bucket.unit = units[place];
     bucket.place = place;
+    bucket.copy = copy_of_unit(config, units[place]);
     if (options.windows.count() > 1) {
       bucket.begin = 0;
       cut(bucket, fp32_elements(layout.weight_half));
@@ -90,7 +91,7 @@ Buckets buckets_of(const model::RankConfig& config, const ReductionOptions& opti
 
 std::vector<model::PlannedAllocation> reduction_memory(const model::RankConfig& config,
                                                        const ReductionOptions& options) {
-  if (options.replicas == 1) return {};
+  if (options.members() == 1) return {};
   const int64_t bucket = bucket_elements(config, options.bucket_mib);
   const auto bytes = [](int64_t elements, DType dtype) {
     return aligned(static_cast<size_t>(elements) * size_of(dtype));
@@ -105,21 +106,25 @@ std::vector<model::PlannedAllocation> reduction_memory(const model::RankConfig& 
   }
   if (narrow(options)) add("gradients.outgoing", bytes(bucket, options.wire));
   if (options.sum == GradientSum::library) return memory;
-  const int64_t most = slice_elements(bucket, options.replicas);
-  add("gradients.received", bytes(most * options.replicas, options.wire));
+  const int64_t most = slice_elements(bucket, options.members());
+  add("gradients.received", bytes(most * options.members(), options.wire));
   if (narrow(options)) add("gradients.sum", bytes(2 * most, DType::fp32));
   return memory;
 }
 
-GradientReducer::GradientReducer(model::RankModel& rank, transport::Communicator& replicas,
+GradientReducer::GradientReducer(model::RankModel& rank, transport::Communicator& group,
                                  const ReductionOptions& options)
     : rank_(rank),
-      replicas_(replicas),
+      group_(group),
       options_(options),
-      most_(slice_elements(bucket_elements(rank.config(), options.bucket_mib), options.replicas)),
+      most_(slice_elements(bucket_elements(rank.config(), options.bucket_mib), options.members())),
       buckets_(buckets_of(rank.config(), options).all) {
   if (options.wire != DType::fp32 && options.wire != DType::bf16) {
     throw UsageError(fmt::format("precision.gradient_reduce: fp32 or bf16, not {}", name_of(options.wire)));
+  }
+  if (group.size() != options.members()) {
+    throw UsageError(fmt::format("gradients of {} replicas x {} copies are summed by {} ranks",
+                                 options.replicas, options.copies, group.size()));
   }
   for (const model::PlannedAllocation& piece : reduction_memory(rank.config(), options)) {
     const bool total = piece.name == "gradients.total";
@@ -129,7 +134,7 @@ GradientReducer::GradientReducer(model::RankModel& rank, transport::Communicator
     const auto elements = static_cast<int64_t>(piece.bytes / size_of(dtype));
     place = rank.memory().claim(piece.tag, piece.name, dtype, Shape{elements});
   }
-  messages_.reserve(2 * static_cast<size_t>(options.replicas));
+  messages_.reserve(2 * static_cast<size_t>(options.members()));
 }
 
 void GradientReducer::reduce(Stream& stream, const ModelStage& stage, int begin, int end) {
@@ -163,14 +168,21 @@ void GradientReducer::reduce_window(Stream& stream, const ModelStage& stage, int
   }
 }
 
-GradientReducer::Slice GradientReducer::slice(int64_t elements, int replica) const {
-  const int64_t size = slice_elements(elements, options_.replicas);
-  const int64_t begin = std::min(elements, size * replica);
+GradientReducer::Slice GradientReducer::slice(int64_t elements, int member) const {
+  const int64_t size = slice_elements(elements, options_.members());
+  const int64_t begin = std::min(elements, size * member);
   return {begin, std::min(size, elements - begin)};
 }
 
-Tensor GradientReducer::received(int replica, int64_t elements) const {
-  return part(received_, replica * most_, elements);
+Tensor GradientReducer::received(int member, int64_t elements) const {
+  return part(received_, member * most_, elements);
+}
+
+// The first copy's part of each replica comes first, on whichever of its two ranks it is.
+Tensor GradientReducer::part_of(int term, const Tensor& own, const ReductionBucket& bucket) const {
+  const bool swapped = options_.copies == 2 && group_.rank() % 2 != bucket.copy;
+  const int member = swapped ? term ^ 1 : term;
+  return member == group_.rank() ? own : received(member, own.elements());
 }
 
 void GradientReducer::reduce_bucket(Stream& stream, const Tensor& gradients, const ReductionBucket& bucket,
@@ -183,21 +195,21 @@ void GradientReducer::reduce_bucket(Stream& stream, const Tensor& gradients, con
   }
   const bool gathers = turn == Turn::only || turn == Turn::last;
   if (options_.sum == GradientSum::library) {
-    replicas_.all_reduce(stream, wire, transport::Reduction::sum);
+    group_.all_reduce(stream, wire, transport::Reduction::sum);
     if (narrow(options_)) rank_.math().pointwise->convert(stream, wire, gradients);
     settle(stream, turn, gradients, bucket);
   } else {
-    const int self = replicas_.rank();
+    const int self = group_.rank();
     const Slice mine = slice(elements, self);
     const Tensor own = part(wire, mine.begin, mine.count);
     const auto exchange = [&](auto outgoing, auto incoming) {
       messages_.clear();
-      for (int peer = 0; peer < options_.replicas; ++peer) {
+      for (int peer = 0; peer < options_.members(); ++peer) {
         if (peer == self) continue;
         messages_.push_back(transport::send_to(peer, outgoing(peer)));
         messages_.push_back(transport::receive_from(peer, incoming(peer)));
       }
-      replicas_.exchange(stream, messages_);
+      group_.exchange(stream, messages_);
     };
     const auto of_peer = [&](int peer) {
       const Slice theirs = slice(elements, peer);
@@ -205,7 +217,7 @@ void GradientReducer::reduce_bucket(Stream& stream, const Tensor& gradients, con
     };
     exchange(of_peer, [&](int peer) { return received(peer, mine.count); });
     if (mine.count > 0) {
-      const Tensor sum = narrow(options_) ? sum_narrow(stream, own) : sum_fp32(stream, own);
+      const Tensor sum = narrow(options_) ? sum_narrow(stream, own, bucket) : sum_fp32(stream, own, bucket);
       settle(stream, turn, sum, bucket);
       if (gathers && narrow(options_)) rank_.math().pointwise->convert(stream, sum, own);
     }
@@ -225,27 +237,23 @@ void GradientReducer::settle(Stream& stream, Turn turn, const Tensor& sum, const
   }
 }
 
-Tensor GradientReducer::sum_fp32(Stream& stream, const Tensor& own) {
-  const auto part_of = [&](int replica) {
-    return replica == replicas_.rank() ? own : received(replica, own.elements());
-  };
-  Tensor sum = part_of(0);
-  for (int replica = 1; replica < options_.replicas; ++replica) {
-    const Tensor next = replica + 1 == options_.replicas ? own : received(0, own.elements());
-    rank_.math().pointwise->add(stream, sum, part_of(replica), next);
+Tensor GradientReducer::sum_fp32(Stream& stream, const Tensor& own, const ReductionBucket& bucket) {
+  Tensor sum = part_of(0, own, bucket);
+  for (int term = 1; term < options_.members(); ++term) {
+    const Tensor next = term + 1 == options_.members() ? own : received(0, own.elements());
+    rank_.math().pointwise->add(stream, sum, part_of(term, own, bucket), next);
     sum = next;
   }
   return own;
 }
 
-Tensor GradientReducer::sum_narrow(Stream& stream, const Tensor& own) {
+Tensor GradientReducer::sum_narrow(Stream& stream, const Tensor& own, const ReductionBucket& bucket) {
   math::Pointwise& math = *rank_.math().pointwise;
   const Tensor sum = part(sum_, 0, own.elements());
   const Tensor next = part(sum_, most_, own.elements());
-  for (int replica = 0; replica < options_.replicas; ++replica) {
-    const Tensor from = replica == replicas_.rank() ? own : received(replica, own.elements());
-    math.convert(stream, from, replica == 0 ? sum : next);
-    if (replica > 0) math.add(stream, sum, next, sum);
+  for (int term = 0; term < options_.members(); ++term) {
+    math.convert(stream, part_of(term, own, bucket), term == 0 ? sum : next);
+    if (term > 0) math.add(stream, sum, next, sum);
   }
   return sum;
 }

@@ -12,17 +12,21 @@
 
 namespace penstock::runtime {
 
-/// How gradients of replicas are summed.
+/// How gradients of replicas, and of the copies of the weights that each has, are summed.
 struct ReductionOptions {
   int replicas = 1;
+  int copies = 1;
   double bucket_mib = 64;
   GradientSum sum = GradientSum::ordered;
   /// fp32; bf16: every contribution, and the sum, is rounded on its way. The additions are fp32.
   DType wire = DType::fp32;
   GradientWindows windows;
+
+  /// Ranks that sum a unit's gradients.
+  int members() const { return replicas * copies; }
 };
 
-/// What a rank needs for it in device memory; nothing for one replica.
+/// What a rank needs for it in device memory; nothing for one member.
 std::vector<model::PlannedAllocation> reduction_memory(const model::RankConfig& config,
                                                        const ReductionOptions& options);
 
@@ -33,13 +37,16 @@ struct ReductionBucket {
   int64_t begin = 0;
   int64_t count = 0;
   bool weight_half = false;  ///< several windows: it accumulates in W
+  int copy = 0;              ///< of the weights, that the rank holds
   int64_t total = 0;         ///< where its total begins
 };
 
-/// Sums the gradients of a rank's units over its replicas, bucket by bucket, unit by unit as they are done.
+/// Sums the gradients of a rank's units over the members of its group, bucket by bucket, unit by unit as they
+/// are done: over its replicas, or with two copies of the weights over both copies of replica 0, of replica
+/// 1, …, as if each copy were a replica of its own.
 ///
-/// `ordered`: replica d owns the d-th slice of a bucket. It receives everybody's, adds them in replica order
-/// in fp32, and the sums are gathered: as many bytes as a ring, and an element's bits depend neither on
+/// `ordered`: member d owns the d-th slice of a bucket. It receives everybody's, adds them in that order in
+/// fp32, and the sums are gathered: as many bytes as a ring, and an element's bits depend neither on
 /// buckets nor on who owns it (contract C1 d). `library`: the transport's all_reduce.
 ///
 /// Of several windows each is summed by itself, and the sums are added in fp32, first window first. Until the
@@ -48,8 +55,8 @@ struct ReductionBucket {
 /// either ends with its own actions, whatever the other has come to.
 class GradientReducer {
  public:
-  /// `rank`'s configuration has reduction_memory(). `replicas`: in replica order.
-  GradientReducer(model::RankModel& rank, transport::Communicator& replicas, const ReductionOptions& options);
+  /// `rank`'s configuration has reduction_memory(). `group`: Communicators::replicas.
+  GradientReducer(model::RankModel& rank, transport::Communicator& group, const ReductionOptions& options);
 
   /// Enqueues the sums of units [begin, end) of the stage, last unit first, each behind its unit_done(): of
   /// the last window, with the total.
@@ -67,24 +74,27 @@ class GradientReducer {
     int64_t count = 0;
   };
   /// Of a bucket of `elements`, possibly empty.
-  Slice slice(int64_t elements, int replica) const;
+  Slice slice(int64_t elements, int member) const;
   void reduce_bucket(Stream& stream, const Tensor& gradients, const ReductionBucket& bucket, Turn turn);
   /// The bucket's total becomes the window's sum, or grows by it; at the end, the sum grows by the total.
   void settle(Stream& stream, Turn turn, const Tensor& sum, const ReductionBucket& bucket);
   /// The sum of the parts that were received and our own, fp32.
-  Tensor sum_fp32(Stream& stream, const Tensor& own);
-  Tensor sum_narrow(Stream& stream, const Tensor& own);
-  /// The part of `replica` that was received, `elements` long, in the wire's dtype.
-  Tensor received(int replica, int64_t elements) const;
+  Tensor sum_fp32(Stream& stream, const Tensor& own, const ReductionBucket& bucket);
+  Tensor sum_narrow(Stream& stream, const Tensor& own, const ReductionBucket& bucket);
+  /// The part of a bucket's sum that is added at place `term`: our own, or what was received, in the wire's
+  /// dtype.
+  Tensor part_of(int term, const Tensor& own, const ReductionBucket& bucket) const;
+  /// The part of `member` that was received, `elements` long, in the wire's dtype.
+  Tensor received(int member, int64_t elements) const;
 
   model::RankModel& rank_;
-  transport::Communicator& replicas_;
+  transport::Communicator& group_;
   ReductionOptions options_;
   int64_t most_;                          ///< elements of a slice
   std::vector<ReductionBucket> buckets_;  ///< last unit first
   Tensor total_;                          ///< fp32: the windows so far, by bucket; several windows only
   Tensor outgoing_;                       ///< (bucket) in the wire's dtype; narrow wires only
-  Tensor received_;                       ///< (replicas, slice) in the wire's dtype
+  Tensor received_;                       ///< (members, slice) in the wire's dtype
   Tensor sum_;                            ///< (2, slice) fp32; narrow wires only
   std::vector<transport::Message> messages_;
 };

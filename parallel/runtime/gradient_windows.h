@@ -15,10 +15,8 @@ struct GradientWindows {
   int sets() const { return count() > 1 ? 2 : 1; }
   int window(int micro_batch) const { return every == 0 ? 0 : micro_batch / every; }
   size_t set(int micro_batch) const { return static_cast<size_t>(count() - 1 - window(micro_batch)) % 2; }
-  /// The micro-batch is its window's last.
-  bool closes(int micro_batch) const {
-    return micro_batch + 1 == micro_batches || (every > 0 && (micro_batch + 1) % every == 0);
-  }
+  /// The micro-batch is the last of a window of `every`. (The step's last ends a window too.)
+  bool closes(int micro_batch) const { return every > 0 && (micro_batch + 1) % every == 0; }
 };
 
 }  // namespace penstock::runtime

@@ -47,6 +47,7 @@ void ModelStage::as_graph(Stream& stream, schedule::Op op, const StageCall& call
 void ModelStage::serve(std::span<const model::SideBand> micro_batches, model::Pass pass) {
   micro_batches_ = micro_batches;
   pass_ = pass;
+  timed_ = false;
 }
 
 void ModelStage::forward(Stream& stream, const StageCall& call) {
@@ -61,7 +62,8 @@ void ModelStage::forward(Stream& stream, const StageCall& call) {
 void ModelStage::backward_input(Stream& stream, const StageCall& call) {
   if (call.input) hand_over(stream, call.input, stage_.d_output(call.slots));
   // One micro-batch a step tells the share: stamps of all would have to be kept.
-  const bool timed = call.micro_batch == 0 && !recompute_stamps_.empty();
+  const bool timed = !timed_ && !recompute_stamps_.empty();
+  timed_ = true;
   if (timed) stage_.time_recompute(recompute_stamps_);
   // The last window is summed when all of it is complete.
   const bool marks = windows_.closes(call.micro_batch) && !input_done_.empty() &&
@@ -96,7 +98,7 @@ double ModelStage::recompute_seconds() const {
 }
 
 void ModelStage::backward_weight(Stream& stream, const StageCall& call) {
-  const bool marks = windows_.closes(call.micro_batch) && !unit_done_.empty();
+  const bool marks = (call.last || windows_.closes(call.micro_batch)) && !unit_done_.empty();
   if (marks) {
     stage_.observe([this, &stream](int unit, model::Phase phase, const Tensor& /*handed*/) {
       mark(stream, unit, phase);

@@ -35,7 +35,7 @@ class ModelStage final : public ExecutedStage {
   /// What the unit accumulates in its I, or all, is complete: of the window that ended last among the calls
   /// so far. I is marked only where there are several windows.
   const Event& input_half_done(int unit) const { return *input_done_[static_cast<size_t>(unit - begin_)]; }
-  /// Seconds of recomputation inside I of micro-batch 0 of the last step, once that was finished.
+  /// Seconds of recomputation inside the first I of the last step, once that was finished.
   double recompute_seconds() const;
   const Event& unit_done(int unit) const { return *unit_done_[static_cast<size_t>(unit - begin_)]; }
 
@@ -55,6 +55,7 @@ class ModelStage final : public ExecutedStage {
   std::span<const model::SideBand> micro_batches_;
   std::vector<double> recompute_stamps_;
   model::Pass pass_ = model::Pass::training;
+  bool timed_ = false;  ///< the step's recomputation
   std::unique_ptr<ActionGraphs> graphs_;
   Tensor losses_;
 };

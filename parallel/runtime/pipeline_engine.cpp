@@ -21,13 +21,13 @@ PipelineEngine::PipelineEngine(Device& device, math::Math& math, transport::Worl
       world_(world),
       plan_(std::move(plan)),
       place_(plan_.topology.place(world.rank())),
-      communicators_(
-          make_communicators(world, plan_.topology, plan_.owner(0), plan_.owner(plan_.last_stage()))),
+      communicators_(make_communicators(world, plan_.topology, plan_.training.schedule.copies,
+                                        tied_exchanges(plan_.training.schedule))),
       rank_(device, math, plan_.ranks[static_cast<size_t>(place_.pipeline)]),
       training_(device, plan_.training, place_.pipeline),
       executor_(device, executor_parts()),
       abort_(world) {
-  if (plan_.reduction.replicas > 1)
+  if (plan_.reduction.members() > 1)
     reducer_ = std::make_unique<GradientReducer>(rank_, *communicators_.replicas, plan_.reduction);
   const int64_t elements = agreement_elements(rank_.config(), plan_.topology.replicas());
   agreement_ = rank_.memory().claim(ArenaTag::communication, "agreement", DType::fp64, Shape{elements});
@@ -59,16 +59,22 @@ void PipelineEngine::reserve_host_memory() {
   host_logits_ = {reinterpret_cast<float*>(begin + scalars + doubles), logits};
 }
 
+size_t PipelineEngine::index_of(int stage) const {
+  const auto& held = rank_.config().stages;
+  const int begin = plan_.first_unit(stage);
+  const auto found = std::find_if(held.begin(), held.end(),
+                                  [begin](const model::StageConfig& each) { return each.begin == begin; });
+  return static_cast<size_t>(found - held.begin());
+}
+
 ExecutorParts PipelineEngine::executor_parts() {
   ExecutorParts parts;
   const model::RankConfig& config = rank_.config();
-  size_t index = 0;
-  for (int stage = 0; stage <= plan_.last_stage(); ++stage) {
-    const bool ours = owns(stage);
+  for (int stage = 0; stage < plan_.stages(); ++stage) {
     const ReductionOptions& reduction = plan_.reduction;
-    stages_.push_back(
-        ours ? std::make_unique<ModelStage>(rank_, index++, reduction.windows, reduction.replicas > 1)
-             : nullptr);
+    stages_.push_back(owns(stage) ? std::make_unique<ModelStage>(rank_, index_of(stage), reduction.windows,
+                                                                 reduction.members() > 1)
+                                  : nullptr);
     parts.stages.push_back(stages_.back().get());
   }
   const auto pool = [&](BufferPool at) -> std::vector<Tensor>& {
@@ -148,10 +154,11 @@ void PipelineEngine::start_step(const model::StepInputs& inputs, std::span<const
 void PipelineEngine::reduce_gradients(Stream& at, const schedule::Action& action, bool last) {
   const auto place = static_cast<size_t>(action.stage);
   const int begin = plan_.first_unit(action.stage);
+  const int end = begin + plan_.unit_count(action.stage);
   if (last) {
-    reducer_->reduce(at, *stages_[place], begin, begin + plan_.units[place]);
+    reducer_->reduce(at, *stages_[place], begin, end);
   } else {
-    reducer_->reduce_window(at, *stages_[place], begin, begin + plan_.units[place], action);
+    reducer_->reduce_window(at, *stages_[place], begin, end, action);
   }
 }
 
@@ -166,7 +173,8 @@ void PipelineEngine::sum_tied(Stream& at) {
 }
 
 // Every entry of the agreement is given by one rank and 0 on all others, so that its sum over the ranks is
-// exact in any order: squares by the owners of replica 0, losses by the rank of each replica's head. It runs
+// exact in any order: squares by the owners of replica 0 (and the first copy), losses by the rank of the head
+// that each micro-batch of a replica passed. It runs
 // on the compute stream: if anything failed there, it is dropped, the world stops, and no rank updates.
 void PipelineEngine::optimizer_step(Stream& at) {
   model::OptimizerStep& optimizer = rank_.optimizer();
@@ -175,7 +183,7 @@ void PipelineEngine::optimizer_step(Stream& at) {
   const Tensor sums = optimizer.sums();
   const Tensor squares = agreement_.rows(0, sums.elements());
   if (place_.replica == 0) at.copy(squares.data, sums.data, sums.bytes());
-  if (owns(plan_.last_stage())) {
+  if (holds_last()) {
     const Tensor losses = rank_.losses();
     const Tensor ours = agreed_losses_.rows(place_.replica * losses.elements(), losses.elements());
     at.copy(ours.data, losses.data, losses.bytes());

@@ -25,8 +25,8 @@ namespace penstock::runtime {
 /// with the micro-batches of its replica.
 ///
 /// Micro-batches are side bands in host memory, which must stay as they are until the step was finished.
-/// Tokens are read on the rank of the first stage and targets on that of the last; elsewhere they may be
-/// absent. Positions, starts and samples are needed everywhere, and do not travel.
+/// Tokens are read where holds_first() and targets where holds_last(); elsewhere they may be absent.
+/// Positions, starts and samples are needed everywhere, and do not travel.
 ///
 /// If a call throws anything but a UsageError about its own arguments, the world is stopped, so that all
 /// ranks throw, and nothing that was enqueued reads the micro-batches any more. The same if an exception
@@ -45,6 +45,9 @@ class PipelineEngine final : private StepOperations {
   model::RankModel& rank() { return rank_; }
   Stream& stream() { return executor_.stream(Lane::compute); }
   bool owns(int stage) const { return plan_.owner(stage) == place_.pipeline; }
+  /// Whether the rank reads tokens, and targets.
+  bool holds_first() const { return plan_.holds_first(place_.pipeline); }
+  bool holds_last() const { return plan_.holds_last(place_.pipeline); }
 
   /// Enqueues a whole step and returns; as many side bands as the plan has micro-batches. finish_step() comes
   /// before any other call.
@@ -59,7 +62,7 @@ class PipelineEngine final : private StepOperations {
   /// squares and losses to all ranks, and when they had agreed.
   double offered_seconds() const { return offered_; }
   double agreed_seconds() const { return agreed_; }
-  /// Of one of the rank's own stages: recomputation inside I of micro-batch 0 of the last step.
+  /// Of one of the rank's own stages: recomputation inside its first I of the last step.
   double recompute_seconds(int stage) const {
     return stages_[static_cast<size_t>(stage)]->recompute_seconds();
   }
@@ -109,8 +112,10 @@ class PipelineEngine final : private StepOperations {
   double evaluate_unguarded(std::span<const model::SideBand> micro_batches);
   void forward_only(std::span<const model::SideBand> micro_batches);
 
-  // pipeline_search.cpp
+  /// Among the rank's stages in the model's order.
   size_t index_of(int stage) const;
+
+  // pipeline_search.cpp
   /// Stage `from` hands source() to target() of stage `to`, on whichever ranks they are.
   template <class Source, class Target>
   void hand_over(int from, int to, Source source, Target target);

@@ -31,12 +31,28 @@ Schedule make_schedule(const ParallelSection& parallel, int64_t micro_batches) {
   options.chunks = static_cast<int>(parallel.chunks);
   options.warmup_slack = static_cast<int>(parallel.warmup_slack);
   Schedule made = schedule::generate(parallel.schedule, options);
-  if (made.copies != 1 || made.asynchronous) {
-    throw UsageError(fmt::format("schedule \"{}\" {}: ranks run synchronous schedules with one copy",
-                                 parallel.schedule,
-                                 made.asynchronous ? "is asynchronous" : "runs two copies of the model"));
+  if (made.asynchronous) {
+    throw UsageError(
+        fmt::format("schedule \"{}\" is asynchronous: ranks run synchronous schedules", parallel.schedule));
+  }
+  if (made.copies == 1) return made;
+  if (const std::string refusal = copies_refusal(made); !refusal.empty())
+    throw UsageError(fmt::format("schedule \"{}\": {}", parallel.schedule, refusal));
+  if (parallel.reduce_every > 0 && parallel.reduce_every < micro_batches) {
+    throw UsageError(
+        fmt::format("parallel.reduce_every = {}: schedule \"{}\" sums its two copies of the weights "
+                    "once a step; set it to 0",
+                    parallel.reduce_every, parallel.schedule));
   }
   return made;
+}
+
+// Of the weights, that a schedule runs.
+int copies_of(const PipelineRequest& request) {
+  const std::string& name = request.parallel.schedule;
+  // "auto" never chooses two.
+  if (name.rfind("file:", 0) != 0) return schedule::copies_of(name);
+  return make_schedule(request.parallel, request.common.micro_batches).copies;
 }
 
 // A message is taken to delay by a tenth of a forward.
@@ -114,18 +130,22 @@ model::RankConfig rank_config(const PipelineRequest& request, const PipelinePlan
   model::RankConfig config = request.common;
   const SlotPlan training = plan_slots(plan.training, rank);
   const auto recompute = modes(request.recompute, plan.units.size());
-  for (int stage = 0; stage <= plan.last_stage(); ++stage) {
+  for (int stage = 0; stage < plan.stages(); ++stage) {
     if (plan.owner(stage) != rank) continue;
     const auto at = static_cast<size_t>(stage);
+    const auto block = static_cast<size_t>(plan.training.schedule.block_of(stage));
     model::StageConfig made;
     made.begin = plan.first_unit(stage);
-    made.end = made.begin + plan.units[at];
-    made.recompute.assign(static_cast<size_t>(plan.units[at]), recompute[at]);
+    made.end = made.begin + plan.units[block];
+    made.recompute.assign(static_cast<size_t>(plan.units[block]), recompute[block]);
+    made.copy = stage / plan.training.schedule.blocks();
     made.forward_slots = training.counts[at].forward;
     made.kept_slots = training.counts[at].kept;
     made.weight_slots = training.counts[at].weight;
     config.stages.push_back(std::move(made));
   }
+  std::sort(config.stages.begin(), config.stages.end(),
+            [](const model::StageConfig& a, const model::StageConfig& b) { return a.begin < b.begin; });
   config.output_buffers = std::max(1, buffers(plan, rank, BufferPool::activation_out));
   config.d_input_buffers = std::max(1, buffers(plan, rank, BufferPool::gradient_out));
   config.gradient_sets = plan.reduction.windows.sets();
@@ -153,7 +173,14 @@ model::RankConfig rank_config(const PipelineRequest& request, const PipelinePlan
 }  // namespace
 
 int PipelinePlan::first_unit(int stage) const {
-  return std::accumulate(units.begin(), units.begin() + stage, 0);
+  return std::accumulate(units.begin(), units.begin() + training.schedule.block_of(stage), 0);
+}
+
+bool PipelinePlan::holds(int rank, int block) const {
+  for (int stage = block; stage < stages(); stage += training.schedule.blocks()) {
+    if (owner(stage) == rank) return true;
+  }
+  return false;
 }
 
 int64_t agreement_elements(const model::RankConfig& config, int replicas) {
@@ -167,8 +194,8 @@ ReductionOptions reduction_of(const PipelineRequest& request) {
   GradientWindows windows{0, static_cast<int>(request.common.micro_batches)};
   if (parallel.data > 1 && parallel.reduce_every < request.common.micro_batches)
     windows.every = static_cast<int>(parallel.reduce_every);
-  return {static_cast<int>(parallel.data), parallel.bucket_mib, parallel.gradient_sum, request.gradient_wire,
-          windows};
+  return {static_cast<int>(parallel.data), copies_of(request),    parallel.bucket_mib,
+          parallel.gradient_sum,           request.gradient_wire, windows};
 }
 
 PipelinePlan plan_pipeline(const PipelineRequest& request) {
@@ -186,7 +213,7 @@ PipelinePlan plan_pipeline(const PipelineRequest& request) {
     throw UsageError(fmt::format("costs of {} units for a model of {}", request.costs->units.size(),
                                  model::unit_count(request.common.model)));
   }
-  plan.units = cut(request, schedule.stages());
+  plan.units = cut(request, schedule.blocks());
   plan.reduction = reduction_of(request);
   plan.graphs = request.graphs;
   const schedule::Costs costs =

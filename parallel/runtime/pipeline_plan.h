@@ -30,21 +30,30 @@ struct PipelineRequest {
 /// ranks.
 struct PipelinePlan {
   Topology topology{1, 1, RankOrder::pipeline_first};
-  std::vector<int> units;  ///< (S) of each stage
+  std::vector<int> units;  ///< (S) of each block of the model: a stage, and its second copy if there are two
   schedule::Program training;
-  schedule::Program evaluation;  ///< forwards of as many micro-batches as training has
+  schedule::Program evaluation;  ///< forwards of as many micro-batches as training has, by the first copy
   ReductionOptions reduction;
   std::vector<model::RankConfig> ranks;  ///< by pipeline rank, complete
   bool graphs = false;                   ///< as the request's
 
-  /// The first unit of a stage.
+  /// Stages of all copies of the weights: stage S + i is block i of the second.
+  int stages() const { return training.schedule.stages(); }
+  /// The first unit of a stage, and how many it has.
   int first_unit(int stage) const;
+  int unit_count(int stage) const { return units[static_cast<size_t>(training.schedule.block_of(stage))]; }
   /// The pipeline rank that owns a stage.
   int owner(int stage) const { return training.schedule.rank_of_stage[static_cast<size_t>(stage)]; }
-  int last_stage() const { return training.schedule.stages() - 1; }
+  /// Of the first copy.
+  int last_stage() const { return training.schedule.blocks() - 1; }
+  /// Whether a pipeline rank holds the first, or the last, block of the model, of any copy: it reads tokens,
+  /// or targets.
+  bool holds_first(int rank) const { return holds(rank, 0); }
+  bool holds_last(int rank) const { return holds(rank, last_stage()); }
+  bool holds(int rank, int block) const;
 };
 
-/// How its replicas sum gradients.
+/// How its replicas and copies sum gradients.
 ReductionOptions reduction_of(const PipelineRequest& request);
 
 /// schedule::ScheduleError, planner::PartitionError or UsageError for what cannot be run, with the reason.

@@ -11,12 +11,6 @@ namespace penstock::runtime {
 using model::Nonfinite;
 using model::SideBand;
 
-size_t PipelineEngine::index_of(int stage) const {
-  size_t index = 0;
-  for (int before = 0; before < stage; ++before) index += owns(before) ? 1 : 0;
-  return index;
-}
-
 template <class Source, class Target>
 void PipelineEngine::hand_over(int from, int to, Source source, Target target) {
   transport::Communicator& pipeline = *communicators_.pipeline;

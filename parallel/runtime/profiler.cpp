@@ -85,7 +85,7 @@ class Profiler {
         world_(world),
         request_(request),
         progress_(progress),
-        communicators_(make_communicators(world, request.topology, 0, 0)),
+        communicators_(make_communicators(world, request.topology, 1, {})),
         profile_(profile_skeleton(math, request)) {
     const auto modes = static_cast<int>(request.modes.size());
     total_ = (2 + 2 * modes) * static_cast<int>(request.micro_batches.size());

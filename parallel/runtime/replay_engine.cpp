@@ -44,6 +44,7 @@ ReplayEngine::ReplayEngine(Device& device, transport::World& world, transport::W
       sums_(sums),
       times_(times),
       rank_(world.rank()),
+      blocks_(program.schedule.blocks()),
       list_(device, program, rank_),
       stamps_(list_.steps().size()),
       executor_(device, executor_parts(program, message_bytes, make_stage)),
@@ -65,10 +66,15 @@ ExecutorParts ReplayEngine::executor_parts(const schedule::Program& program, int
         "{} cannot be kept; set it to 0",
         times_.costs().traffic_slowdown));
   }
-  const int first = schedule.rank_of_stage.front();
-  const int last = schedule.rank_of_stage.back();
+  const auto keep_pair = [this](std::unique_ptr<transport::Communicator>& place, const char* name, int first,
+                                int last) {
+    auto made = sums_.create(fmt::format("{} on ranks {} and {}", name, first, last), {first, last});
+    if (made) place = std::move(made);
+  };
   pipeline_ = world_.create("pipeline");
-  if (first != last) tied_ = sums_.create("tied weight", {first, last});
+  for (const auto& [first, last] : tied_exchanges(schedule)) keep_pair(tied_, "tied weight", first, last);
+  for (int rank = 0; schedule.copies > 1 && rank < schedule.ranks / 2; ++rank)
+    keep_pair(copies_, "copies", rank, schedule.ranks - 1 - rank);
   all_ = sums_.create("all ranks");
 
   ExecutorParts parts;
@@ -136,17 +142,19 @@ void ReplayEngine::finish_step() {
 void ReplayEngine::reduce_gradients(Stream& stream, const schedule::Action& action, bool last) {
   const SleepingStage& stage = *stages_[static_cast<size_t>(action.stage)];
   stream.wait(last ? stage.done() : stage.done(action));
-  const int block = action.stage % static_cast<int>(times_.costs().blocks.size());
-  const double whole = schedule::Costs::of_block(times_.costs().gradient_reduction, block);
+  if (copies_) meet(stream, *copies_, meeting_bytes_.data());
+  const double whole = schedule::Costs::of_block(times_.costs().gradient_reduction, action.stage % blocks_);
   enqueue_sleep(stream, clock_, "gradient reduction", last ? whole : whole / 2);
 }
 
+void ReplayEngine::meet(Stream& stream, transport::Communicator& pair, std::byte* bytes) {
+  const int other = 1 - pair.rank();
+  pair.exchange(stream, {transport::send_to(other, Tensor(bytes, DType::u8, Shape{1})),
+                         transport::receive_from(other, Tensor(bytes + 1, DType::u8, Shape{1}))});
+}
+
 void ReplayEngine::sum_tied(Stream& stream) {
-  if (tied_) {
-    const int other = 1 - tied_->rank();
-    tied_->exchange(stream, {transport::send_to(other, Tensor(&tied_bytes_[0], DType::u8, Shape{1})),
-                             transport::receive_from(other, Tensor(&tied_bytes_[1], DType::u8, Shape{1}))});
-  }
+  if (tied_) meet(stream, *tied_, &meeting_bytes_[2]);
   enqueue_sleep(stream, clock_, "tied sum", times_.costs().tied_sum);
 }
 

@@ -41,7 +41,7 @@ class ReplayEngine final : private StepOperations {
   /// for tied sums and what all ranks agree on, whose times are given: on virtual clocks a world with free
   /// links, else it may be the same. Messages are of `message_bytes`. All arguments outlive the engine.
   /// One engine a device.
-  /// UsageError for programs that no engine runs (copies, sharded optimizer), and for traffic slow-down.
+  /// UsageError for programs that no engine runs (sharded optimizer), and for traffic slow-down.
   ReplayEngine(Device& device, transport::World& world, transport::World& sums,
                const schedule::Program& program, const ReplayTimes& times, int64_t message_bytes = 1,
                const StageMaker& make_stage = {});
@@ -66,6 +66,8 @@ class ReplayEngine final : private StepOperations {
 
   ExecutorParts executor_parts(const schedule::Program& program, int64_t message_bytes,
                                const StageMaker& make_stage);
+  /// Waits for the communicator's other rank. `bytes`: two, of this pair alone.
+  static void meet(Stream& stream, transport::Communicator& pair, std::byte* bytes);
   void pause(double seconds, const char* name, double* end);
 
   Device& device_;
@@ -74,14 +76,16 @@ class ReplayEngine final : private StepOperations {
   transport::World& sums_;
   const ReplayTimes& times_;
   const int rank_;
+  const int blocks_;
   // Of the step.
   double host_seconds_ = 0;
   double rank_factor_ = 1;
   std::unique_ptr<transport::Communicator> pipeline_;
+  std::unique_ptr<transport::Communicator> tied_;  ///< of a tied exchange, where we are in one
   std::unique_ptr<transport::Communicator>
-      tied_;  ///< of the owners of first and last stage, where they are two
+      copies_;  ///< of the two ranks with copies of our stages; two copies
   std::unique_ptr<transport::Communicator> all_;
-  std::array<std::byte, 2> tied_bytes_{};
+  std::array<std::byte, 4> meeting_bytes_{};
   std::vector<std::unique_ptr<SleepingStage>> stages_;  ///< by stage of the model; null: another rank's
   StepList list_;
   std::vector<Stamp> stamps_;

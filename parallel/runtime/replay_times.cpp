@@ -46,10 +46,7 @@ double log_normal(double sigma, double normal) {
 
 ReplayTimes::ReplayTimes(const schedule::Program& program, schedule::Costs costs,
                          std::vector<Disturbance> disturbances, const Noise& noise)
-    : costs_(std::move(costs)),
-      blocks_(program.schedule.blocks()),
-      disturbances_(std::move(disturbances)),
-      noise_(noise) {
+    : costs_(std::move(costs)), disturbances_(std::move(disturbances)), noise_(noise) {
   schedule::require_fitting(costs_, program.schedule);
   require_fitting(disturbances_, program);
   constexpr double largest_sigma = 2;
@@ -89,7 +86,7 @@ double ReplayTimes::rank_factor(uint64_t step, int rank) const {
 }
 
 double ReplayTimes::action(uint64_t step, int stage, Op op, int micro_batch) const {
-  const schedule::StageCosts& block = costs_.blocks[static_cast<size_t>(stage % blocks_)];
+  const schedule::StageCosts& block = costs_.of_stage(stage);
   double seconds = op == Op::forward          ? block.forward
                    : op == Op::backward_input ? block.backward_input
                                               : block.backward_weight;

@@ -51,7 +51,6 @@ class ReplayTimes {
   double draw(uint64_t step, uint32_t a, uint32_t b) const;
 
   schedule::Costs costs_;
-  int blocks_;
   std::vector<Disturbance> disturbances_;
   Noise noise_;
   std::vector<double> memory_;  ///< weights of the draws of this step, the one before, …

@@ -21,7 +21,6 @@ Lane lane_of(InstructionKind kind) {
     case InstructionKind::reduce_gradients:
     case InstructionKind::sum_tied:
       return Lane::reduction;
-    case InstructionKind::sum_copies:
     case InstructionKind::gather_parameters:
       break;
   }

@@ -37,7 +37,17 @@ std::vector<int> Topology::replicas_of(int pipeline) const {
   return ranks;
 }
 
-Communicators make_communicators(transport::World& world, const Topology& topology, int first, int last) {
+std::vector<int> Topology::copies_of(int pipeline) const {
+  std::vector<int> ranks;
+  for (int d = 0; d < replicas_; ++d) {
+    ranks.push_back(world_rank({pipeline, d}));
+    ranks.push_back(world_rank({pipeline_ - 1 - pipeline, d}));
+  }
+  return ranks;
+}
+
+Communicators make_communicators(transport::World& world, const Topology& topology, int copies,
+                                 const std::vector<std::pair<int, int>>& tied_exchanges) {
   if (world.size() != topology.ranks()) {
     throw UsageError(fmt::format("{} pipeline ranks × {} replicas in a world of {} ranks",
                                  topology.pipeline(), topology.replicas(), world.size()));
@@ -49,12 +59,21 @@ Communicators make_communicators(transport::World& world, const Topology& topolo
   };
   for (int d = 0; d < topology.replicas(); ++d)
     keep(ours.pipeline, world.create(fmt::format("pipeline of replica {}", d), topology.pipeline_of(d)));
-  for (int p = 0; p < topology.pipeline(); ++p)
-    keep(ours.replicas,
-         world.create(fmt::format("replicas of pipeline rank {}", p), topology.replicas_of(p)));
-  for (int d = 0; first != last && d < topology.replicas(); ++d) {
-    keep(ours.tied, world.create(fmt::format("tied weight of replica {}", d),
-                                 {topology.world_rank({first, d}), topology.world_rank({last, d})}));
+  const int mirror = topology.pipeline() - 1;
+  for (int p = 0; p < topology.pipeline() / copies; ++p) {
+    if (copies == 1) {
+      keep(ours.replicas,
+           world.create(fmt::format("replicas of pipeline rank {}", p), topology.replicas_of(p)));
+    } else {
+      keep(ours.replicas, world.create(fmt::format("copies on pipeline ranks {} and {}", p, mirror - p),
+                                       topology.copies_of(p)));
+    }
+  }
+  for (int d = 0; d < topology.replicas(); ++d) {
+    for (const auto& [first, last] : tied_exchanges) {
+      keep(ours.tied, world.create(fmt::format("tied weight of replica {}, ranks {} and {}", d, first, last),
+                                   {topology.world_rank({first, d}), topology.world_rank({last, d})}));
+    }
   }
   ours.all = world.create("all ranks");
   return ours;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "kernels/transport/world.h"
@@ -30,6 +31,9 @@ class Topology {
   /// World ranks of a replica's pipeline, in pipeline order; of a pipeline rank's replicas, in replica order.
   std::vector<int> pipeline_of(int replica) const;
   std::vector<int> replicas_of(int pipeline) const;
+  /// World ranks that hold both copies of what pipeline rank p, in the lower half, holds: p and P−1−p of
+  /// replica 0, of replica 1, ….
+  std::vector<int> copies_of(int pipeline) const;
 
  private:
   int pipeline_;
@@ -41,14 +45,15 @@ class Topology {
 /// too.
 struct Communicators {
   std::unique_ptr<transport::Communicator> pipeline;  ///< ranks of our pipeline: activations, gradients
-  std::unique_ptr<transport::Communicator> replicas;  ///< ranks that hold the same stages, in replica order
-  std::unique_ptr<transport::Communicator> tied;  ///< owners of our pipeline's first and last stage, where
-                                                  ///< they are two ranks and we are one of them
+  std::unique_ptr<transport::Communicator> replicas;  ///< ranks that hold the same blocks of the model:
+                                                      ///< replicas_of(), or copies_of()
+  std::unique_ptr<transport::Communicator> tied;      ///< of a tied exchange, where we are in one
   std::unique_ptr<transport::Communicator> all;
 };
 
-/// Collective over the world, whose size is the topology's (UsageError). `first`, `last`: pipeline ranks that
-/// own the first and the last stage.
-Communicators make_communicators(transport::World& world, const Topology& topology, int first, int last);
+/// Collective over the world, whose size is the topology's (UsageError). `copies`: of the weights.
+/// `tied_exchanges`: pairs of pipeline ranks that exchange a tied weight's accumulators, no rank in two.
+Communicators make_communicators(transport::World& world, const Topology& topology, int copies,
+                                 const std::vector<std::pair<int, int>>& tied_exchanges);
 
 }  // namespace penstock::runtime

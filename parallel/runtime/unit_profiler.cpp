@@ -124,6 +124,7 @@ planner::Timing measure_reduction(Device& device, math::Math& math, const model:
                                   transport::Communicator& replicas, ReductionOptions options,
                                   const MeasuringEffort& effort) {
   options.windows = {};  // a window is a step of fewer micro-batches
+  options.copies = 1;    // over replicas alone
   model::RankConfig config = one_unit(common, unit, RecomputeMode::none);
   config.runtime_memory = reduction_memory(config, options);
   LoneUnit measured(device, math, config);

@@ -132,6 +132,13 @@ const ScheduleKind& find_schedule_kind(const std::string& name) {
                                   near.empty() ? "" : fmt::format("did you mean \"{}\"? ", near), known));
 }
 
+int copies_of(const std::string& name) {
+  for (const ScheduleKind& kind : schedule_kinds()) {
+    if (name == kind.name) return kind.copies;
+  }
+  return 1;
+}
+
 Schedule generate(const std::string& name, const ScheduleOptions& asked) {
   if (name.rfind("file:", 0) == 0) return read_csv_file(name.substr(5), asked);
   check(name, out_of_range("pipeline ranks P", asked.ranks, 1, max_ranks));

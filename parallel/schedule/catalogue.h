@@ -31,6 +31,9 @@ const std::vector<ScheduleKind>& schedule_kinds();
 // Throws ScheduleError with the nearest known name.
 const ScheduleKind& find_schedule_kind(const std::string& name);
 
+// Copies of the weights that the schedule of that name runs; 1 for what the table does not name.
+int copies_of(const std::string& name);
+
 // The schedule `name`, or the one in a file for "file:<path>" (which must fit the options).
 // Throws ScheduleError for an unknown name, and for options that the definition does not allow.
 Schedule generate(const std::string& name, const ScheduleOptions& options);

@@ -43,10 +43,12 @@ class Plan {
     if (options_.reduce_gradients && options_.reduce_every > 0) add_partial_reductions(step);
     if (schedule_.copies == 2) {
       for (int block = 0; block < S; ++block) {
-        add_pair(InstructionKind::sum_copies, block, S + block, step, costs_.copies_sum);
+        Collective& made =
+            add_pair(InstructionKind::reduce_gradients, block, S + block, step, reduction(block));
+        made.here.last = true;
+        if (made.there) made.there->last = true;
       }
-    }
-    if (options_.reduce_gradients) {
+    } else if (options_.reduce_gradients) {
       for (int stage = 0; stage < schedule_.stages(); ++stage) {
         Collective& made = add_single(InstructionKind::reduce_gradients, stage, step, reduction(stage));
         made.here.last = true;
@@ -56,8 +58,10 @@ class Plan {
     }
     if (options_.tied_embeddings) {
       for (int copy = 0; copy < schedule_.copies; ++copy) {
-        if (S > 1) add_pair(InstructionKind::sum_tied, copy * S, copy * S + S - 1, step, costs_.tied_sum);
-        if (S == 1)
+        const int first = copy * S;
+        const int last = tied_head(schedule_, copy);
+        if (last != first) add_pair(InstructionKind::sum_tied, first, last, step, costs_.tied_sum);
+        if (last == first)
           add_single(InstructionKind::sum_tied, copy, step, costs_.tied_sum).here.peer = owner(copy);
       }
     }
@@ -98,15 +102,16 @@ class Plan {
     return made;
   }
 
-  void add_pair(InstructionKind kind, int stage, int other, int step, double cost) {
+  Collective& add_pair(InstructionKind kind, int stage, int other, int step, double cost) {
     Collective& made = start(kind, stage, step, cost);
     chain(made, stage, step);
     chain(made, other, step);
     made.here.peer = owner(other);
-    if (owner(other) == owner(stage)) return;
+    if (owner(other) == owner(stage)) return made;
     made.there = made.here;
     made.there->peer = owner(stage);
     made.there->action.stage = other;
+    return made;
   }
 
   // Sums over the replicas while the step still runs: of every window of a stage but the last, by halves.

@@ -23,11 +23,11 @@ struct Collective {
   std::vector<int> before_actions;
 };
 
-// Per stage and step: sum over the copies, reduction over the replicas, tied sum; per rank the optimizer
-// step; per stage the gather. With reduce_every, sums of parts of the step before the reduction: of every
-// window of so many micro-batches of a stage but the last, one when their I are done, and one when their W
-// are. Two windows have memory at once, so that a window's first I (W) waits for the I (W) sum of the window
-// before the last. In an order in which everything stands behind what it waits for.
+// Per stage and step: reduction over the replicas, or per block over its two copies and the replicas, tied
+// sum; per rank the optimizer step; per stage the gather. With reduce_every, sums of parts of the step before
+// the reduction: of every window of so many micro-batches of a stage but the last, one when their I are done,
+// and one when their W are. Two windows have memory at once, so that a window's first I (W) waits for the I
+// (W) sum of the window before the last. In an order in which everything stands behind what it waits for.
 std::vector<Collective> plan_collectives(const Schedule& schedule, const StepGraph& graph, const Costs& costs,
                                          const LoweringOptions& options);
 

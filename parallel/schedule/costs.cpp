@@ -16,8 +16,8 @@ void require_cost(double value, const std::string& what) {
 
 }  // namespace
 
-double Costs::of(const Schedule& schedule, const Action& action) const {
-  const StageCosts& block = blocks[static_cast<size_t>(schedule.block_of(action.stage))];
+double Costs::of(const Action& action) const {
+  const StageCosts& block = of_stage(action.stage);
   switch (action.op) {
     case Op::forward:
       return block.forward;
@@ -41,7 +41,7 @@ Costs uniform_costs(int ranks, int chunks, const StageCosts& rank, double transf
 
 void require_fitting(const Costs& costs, const Schedule& schedule) {
   const auto S = static_cast<size_t>(schedule.blocks());
-  if (costs.blocks.size() != S) {
+  if (costs.blocks.size() != S && costs.blocks.size() != static_cast<size_t>(schedule.stages())) {
     throw ScheduleError(fmt::format("costs of {} stages for a schedule of {}", costs.blocks.size(), S));
   }
   const auto edges = static_cast<size_t>(schedule.ranks) * static_cast<size_t>(schedule.ranks);
@@ -49,7 +49,7 @@ void require_fitting(const Costs& costs, const Schedule& schedule) {
     throw ScheduleError(fmt::format("{} links for {} ranks: give one for all, or P * P = {}",
                                     costs.links.size(), schedule.ranks, edges));
   }
-  for (size_t stage = 0; stage < S; ++stage) {
+  for (size_t stage = 0; stage < costs.blocks.size(); ++stage) {
     require_cost(costs.blocks[stage].forward, fmt::format("F of stage {}", stage));
     require_cost(costs.blocks[stage].backward_input, fmt::format("I of stage {}", stage));
     require_cost(costs.blocks[stage].backward_weight, fmt::format("W of stage {}", stage));
@@ -65,7 +65,6 @@ void require_fitting(const Costs& costs, const Schedule& schedule) {
     }
     for (const double cost : each_stage) require_cost(cost, "a gradient reduction or parameter gather");
   }
-  require_cost(costs.copies_sum, "a sum over the copies");
   require_cost(costs.tied_sum, "a tied sum");
   require_cost(costs.optimizer_step, "an optimizer step");
   require_cost(costs.traffic_slowdown, "traffic (slow-down)");

@@ -22,23 +22,23 @@ struct Link {
 };
 
 struct Costs {
-  // (S) of the blocks of the model.
+  // (S) of the blocks of the model, or of all stages where the copies of a block run on ranks that differ.
   std::vector<StageCosts> blocks;
   // One for all edges, or (P · P): links[source · P + destination].
   std::vector<Link> links{{}};
-  // Of a stage: gradient reduction over replicas, and parameter gather. One for all, or (S). A partial
-  // reduction (one half of a stage's gradients) costs half of one.
+  // Of a stage: gradient reduction over replicas and copies, and parameter gather. One for all, or (S). A
+  // partial reduction (one half of a stage's gradients) costs half of one.
   std::vector<double> gradient_reduction{0};
   std::vector<double> parameter_gather{0};
-  // Sum over the copies of a stage; tied sum; and a rank's optimizer step.
-  double copies_sum = 0;
+  // Tied sum; and a rank's optimizer step.
   double tied_sum = 0;
   double optimizer_step = 0;
   // Compute takes (1 + traffic_slowdown) times as long while a transfer or reduction of its rank is under
   // way.
   double traffic_slowdown = 0;
 
-  double of(const Schedule& schedule, const Action& action) const;
+  double of(const Action& action) const;
+  const StageCosts& of_stage(int stage) const { return blocks[static_cast<size_t>(stage) % blocks.size()]; }
   // Of `each_stage`, one of the members that hold one value for all stages, or (S).
   static double of_block(const std::vector<double>& each_stage, int block) {
     return each_stage.size() == 1 ? each_stage[0] : each_stage[static_cast<size_t>(block)];

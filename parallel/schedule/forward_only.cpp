@@ -20,9 +20,10 @@ struct Forward {
 
 // In the order of their ticks, by stage within one.
 std::vector<Forward> list_forwards(const Schedule& placement, int micro_batches) {
-  const auto owned = placement.stages_by_rank();
-  const auto stages = static_cast<size_t>(placement.stages());
-  std::vector<int> done(stages, 0);
+  std::vector<std::vector<int>> owned(static_cast<size_t>(placement.ranks));
+  for (int stage = 0; stage < placement.blocks(); ++stage)
+    owned[static_cast<size_t>(placement.rank_of_stage[static_cast<size_t>(stage)])].push_back(stage);
+  std::vector<int> done(static_cast<size_t>(placement.blocks()), 0);
   std::vector<Forward> forwards;
   for (int tick = 0; done.back() < micro_batches; ++tick) {
     const std::vector<int> before = done;
@@ -142,10 +143,6 @@ class Writer {
 }  // namespace
 
 Program forward_only(const Schedule& placement, int micro_batches) {
-  if (placement.copies != 1) {
-    throw ScheduleError(fmt::format("forwards of \"{}\", which has {} copies of the model: one is needed",
-                                    placement.name, placement.copies));
-  }
   if (micro_batches < 1 || micro_batches > max_micro_batches) {
     throw ScheduleError(
         fmt::format("forwards of {} micro-batches: 1 to {} are possible", micro_batches, max_micro_batches));

@@ -6,9 +6,9 @@
 
 namespace penstock::schedule {
 
-// F of every stage and micro-batch; each rank prefers the latest stage that has its input. At most two
-// buffers receive; a slot is free when its F is done. Micro-batches pass every stage in ascending order.
-// Throws ScheduleError for a schedule with two copies, or fewer than one micro-batch.
+// F of every stage of the first copy and every micro-batch; each rank prefers the latest stage that has its
+// input. At most two buffers receive; a slot is free when its F is done. Micro-batches pass every stage in
+// ascending order. Throws ScheduleError for fewer than one micro-batch.
 Program forward_only(const Schedule& placement, int micro_batches);
 
 }  // namespace penstock::schedule

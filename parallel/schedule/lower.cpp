@@ -208,7 +208,7 @@ class Lowering {
   double start_compute(int id, double now) {
     const int second = fused(id) ? id + 1 : id;
     double end = now;
-    for (int each = id; each <= second; ++each) end += costs_.of(schedule_, graph_.action(each));
+    for (int each = id; each <= second; ++each) end += costs_.of(graph_.action(each));
     for (int each = id; each <= second; ++each) write_compute(each, now, end);
     for (int each = id; each <= second; ++each) {
       const int consumer = graph_.consumer(each);
@@ -354,6 +354,12 @@ Program lower(const Schedule& schedule, const Costs& costs, const LoweringOption
   require_valid(schedule);
   if (options.receive_lead < 0) {
     throw ScheduleError(fmt::format("a receive lead of {} actions: it is 0 or more", options.receive_lead));
+  }
+  if (schedule.copies > 1 && options.reduce_every > 0) {
+    throw ScheduleError(
+        fmt::format("gradients reduced every {} micro-batches by schedule {}: two copies of the weights sum "
+                    "theirs once a step; set reduce_every to 0",
+                    options.reduce_every, schedule.name));
   }
   require_fitting(costs, schedule);
   Lowering lowering(schedule, costs, options);

@@ -12,8 +12,6 @@ const char* to_string(InstructionKind kind) {
       return "send";
     case InstructionKind::receive:
       return "receive";
-    case InstructionKind::sum_copies:
-      return "sum over the copies";
     case InstructionKind::reduce_gradients:
       return "reduce gradients";
     case InstructionKind::sum_tied:

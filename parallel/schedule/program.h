@@ -19,8 +19,7 @@ enum class InstructionKind : std::uint8_t {
   compute,
   send,
   receive,
-  sum_copies,         // gradients of a block, over the two ranks that hold its copies
-  reduce_gradients,   // a stage's gradients, over the replicas
+  reduce_gradients,   // a stage's gradients, over the replicas and over the copies of the weights
   sum_tied,           // the tied embedding's two accumulators, over the ranks of the first and the last stage
   optimizer_step,     // the rank's; the point where a step needs its global answer (norm, vote)
   gather_parameters,  // a stage's, over the replicas (sharded optimizer)
@@ -48,8 +47,8 @@ struct Instruction {
   // gradient). Sums, reductions, gathers: the stage. reduce_gradients, not the last: the action that ended
   // the window; what accumulates in I where it is an I, in W where it is a W.
   Action action;
-  // send, receive, sum_copies, sum_tied: the rank at the other end (the rank itself where both ends are on
-  // it).
+  // send, receive, sum_tied, and reduce_gradients over copies: the rank at the other end (the rank itself
+  // where both ends are on it).
   int peer = -1;
   // Place among all messages and collectives of the step; −1 for what needs no other rank. Ascending in every
   // list.
@@ -79,7 +78,8 @@ struct LoweringOptions {
   bool fuse_pairs = false;
   // A receive is posted at most that many actions ahead of the one that reads it; a fused pair counts as one.
   int receive_lead = 1;
-  // There are replicas: gradients are reduced, in windows of so many micro-batches (0: once a step).
+  // There are replicas: gradients are reduced, in windows of so many micro-batches (0: once a step). Those of
+  // two copies always are, and once a step.
   bool reduce_gradients = true;
   int reduce_every = 0;
   // The first and the last stage share a weight.

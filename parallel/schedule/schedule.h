@@ -3,6 +3,7 @@
 
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "parallel/schedule/action.h"
@@ -66,6 +67,16 @@ struct Schedule {
   // (P): the stages of each rank, ascending.
   std::vector<std::vector<int>> stages_by_rank() const;
 };
+
+// Why ranks cannot hold the schedule's two copies of the weights, or "": P must be even, and stage S + i on
+// rank P − 1 − r where stage i is on rank r, so that two ranks hold the same blocks.
+std::string copies_refusal(const Schedule& schedule);
+
+// The last stage whose accumulator of a tied weight is added to that of a copy's first stage: one on the same
+// rank if there is one (reduced, the copies' accumulators are the same), else the copy's own.
+int tied_head(const Schedule& schedule, int copy);
+// The ranks of such a first and last stage where they are two, a copy each.
+std::vector<std::pair<int, int>> tied_exchanges(const Schedule& schedule);
 
 // Peak activations that a rank holds, from F to W (or B), in full-rank units: a chunk's counts 1/v.
 double peak_slots(const Schedule& schedule, int rank);

@@ -148,13 +148,11 @@ class Simulation {
     const Instruction& instruction = at(id);
     switch (instruction.kind) {
       case InstructionKind::compute:
-        return costs_.of(schedule_, instruction.action);
+        return costs_.of(instruction.action);
       case InstructionKind::send:
         return costs_.link(ranks_[static_cast<size_t>(id)], instruction.peer, schedule_.ranks).occupancy;
       case InstructionKind::receive:
         return costs_.link(instruction.peer, ranks_[static_cast<size_t>(id)], schedule_.ranks).occupancy;
-      case InstructionKind::sum_copies:
-        return costs_.copies_sum;
       case InstructionKind::reduce_gradients:
         return Costs::of_block(costs_.gradient_reduction, schedule_.block_of(instruction.action.stage)) *
                (instruction.last ? 1.0 : 0.5);

@@ -47,9 +47,9 @@ class RankHazards {
       case InstructionKind::receive:
         break;
       case InstructionKind::sum_tied: {
-        // The two accumulators are both here where the rank owns both stages.
-        const int first = instruction.action.stage - schedule.block_of(instruction.action.stage);
-        waits[2] = gradient(static_cast<size_t>(first + schedule.blocks() - 1));
+        // The two accumulators are both here where the rank owns a first and a last stage.
+        waits[2] = gradient(static_cast<size_t>(schedule.blocks() - 1));
+        if (schedule.copies > 1) waits[1] = gradient(static_cast<size_t>(schedule.stages() - 1));
         [[fallthrough]];
       }
       default:

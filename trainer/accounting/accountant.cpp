@@ -91,7 +91,7 @@ void Accountant::count_actions(const RankTimes& times, size_t r) {
       rank.parts[Part::backward_input] += middle - at.start;
       rank.parts[Part::backward_weight] += at.end - middle;
       input_seconds_[stage] += middle - at.start;
-      if (work.micro_batch == 0) first_input_[stage] = middle - at.start;
+      if (first_input_[stage] == 0) first_input_[stage] = middle - at.start;
     }
   }
   if (ranks_[r].actions.empty()) return;

@@ -95,7 +95,7 @@ class Accountant {
   std::vector<Common> common_;
   RootTracing tracing_;
   std::vector<double> input_seconds_;  ///< by stage: I in the step
-  std::vector<double> first_input_;    ///< by stage: I of micro-batch 0
+  std::vector<double> first_input_;    ///< by stage: its first I
   std::vector<double> latencies_;      ///< by micro-batch
 };
 

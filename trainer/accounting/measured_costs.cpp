@@ -16,6 +16,7 @@ MeasuredCosts::MeasuredCosts(const schedule::Program& program, size_t steps)
       stages_(static_cast<size_t>(program.schedule.stages())),
       links_(program.ranks.size() * program.ranks.size()),
       gradient_end_(stages_.size()) {
+  if (program.schedule.copies > 1) both_.resize(static_cast<size_t>(program.schedule.blocks()));
   const auto samples = steps * static_cast<size_t>(program.schedule.all_micro_batches());
   for (Samples& stage : stages_) {
     for (std::vector<double>* values : {&stage.forward, &stage.input, &stage.weight, &stage.reduction})
@@ -44,7 +45,10 @@ MeasuredCosts::MeasuredCosts(const schedule::Program& program, size_t steps)
 void MeasuredCosts::add(std::span<const RankTimes> ranks) {
   ++added_;
   tied_ready_ = tied_end_ = 0;
+  for (Both& block : both_) block = {};
   for (size_t rank = 0; rank < ranks.size(); ++rank) add_rank(ranks[rank], rank);
+  for (size_t block = 0; block < both_.size(); ++block)
+    stages_[block].reduction.push_back(std::max(0.0, both_[block].end - both_[block].ready));
   if (tied_end_ > 0) tied_.push_back(std::max(0.0, tied_end_ - tied_ready_));
   for (const Message& message : messages_) {
     const InstructionTimes& sent = ranks[message.source].instructions[message.send];
@@ -74,6 +78,13 @@ void MeasuredCosts::add_rank(const RankTimes& times, size_t rank) {
       }
       case InstructionKind::reduce_gradients:
         // It is on its stream early, and waits there unit by unit. One that is not the last is of a half.
+        // Two copies begin once the later one is there.
+        if (!both_.empty()) {
+          Both& block = both_[stage % both_.size()];
+          block.ready = std::max({block.ready, at.start, gradient_end_[stage]});
+          block.end = std::max(block.end, at.end);
+          break;
+        }
         stages_[stage].reduction.push_back((list[i].last ? 1 : 2) *
                                            std::max(0.0, at.end - std::max(at.start, gradient_end_[stage])));
         break;
@@ -96,13 +107,11 @@ void MeasuredCosts::add_rank(const RankTimes& times, size_t rank) {
 schedule::Costs MeasuredCosts::costs() const {
   if (added_ == 0) throw UsageError("costs of no step");
   schedule::Costs costs;
-  costs.blocks.resize(static_cast<size_t>(program_.schedule.blocks()));
-  costs.gradient_reduction.assign(costs.blocks.size(), 0);
-  for (size_t stage = 0; stage < costs.blocks.size(); ++stage) {
-    costs.blocks[stage] = {median(stages_[stage].forward), median(stages_[stage].input),
-                           median(stages_[stage].weight)};
-    costs.gradient_reduction[stage] = median(stages_[stage].reduction);
-  }
+  costs.gradient_reduction.clear();
+  for (const Samples& stage : stages_)
+    costs.blocks.push_back({median(stage.forward), median(stage.input), median(stage.weight)});
+  for (int block = 0; block < program_.schedule.blocks(); ++block)
+    costs.gradient_reduction.push_back(median(stages_[static_cast<size_t>(block)].reduction));
   costs.links.clear();
   for (const std::vector<double>& link : links_) costs.links.push_back({0, median(link)});
   // All ranks end together: the slowest counts.

@@ -43,6 +43,12 @@ class MeasuredCosts {
   std::vector<double> gradient_end_;        ///< by stage: the end of its latest I or W
   std::vector<double> optimizer_, tied_;
   double tied_ready_ = 0, tied_end_ = 0;  ///< of the step
+  /// Of a block's two copies in the step: when the later one's gradients were there, when both were reduced.
+  struct Both {
+    double ready = 0;
+    double end = 0;
+  };
+  std::vector<Both> both_;  ///< (S); none where there is one copy
   size_t added_ = 0;
 };
 

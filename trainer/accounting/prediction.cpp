@@ -18,8 +18,7 @@ Prediction predict(const schedule::Program& program, const schedule::Costs& cost
           list[at].action.op != schedule::Op::backward) {
         continue;
       }
-      const schedule::StageCosts& stage =
-          costs.blocks[static_cast<size_t>(program.schedule.block_of(list[at].action.stage))];
+      const schedule::StageCosts& stage = costs.of_stage(list[at].action.stage);
       const double both = stage.backward_input + stage.backward_weight;
       InstructionTimes& each = times.instructions[at];
       if (both > 0) each.middle = each.start + (each.end - each.start) * stage.backward_input / both;

@@ -45,7 +45,7 @@ struct RankTimes {
   /// The optimizer's agreement with all ranks: offered, and agreed on. 0: nobody looked.
   double offered = 0;
   double agreed = 0;
-  /// By stage of the rank, ascending: seconds of recomputation inside the I of micro-batch 0.
+  /// By stage of the rank, ascending: seconds of recomputation inside the stage's first I.
   std::vector<double> recompute;
   double clock_error = 0;  ///< bound of what the clocks' alignment may be wrong by
   double memory_peak = 0;  ///< bytes, of the rank's process

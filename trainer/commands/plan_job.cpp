@@ -116,6 +116,8 @@ class Planning {
     }
     // Those that are not run are known better than by their refusal.
     std::vector<Candidate> shown = shown_only(open);
+    // One that the job names is in the table as it is planned.
+    std::erase_if(shown, [&](const Candidate& each) { return each.schedule == plan_.chosen.schedule; });
     for (Candidate& each : shown) each.workload = plan_.chosen.workload;
     std::erase_if(all, [&](const Candidate& each) {
       return std::any_of(shown.begin(), shown.end(),

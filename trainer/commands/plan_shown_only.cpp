@@ -7,6 +7,7 @@
 #include "parallel/planner/predict.h"
 #include "parallel/planner/rank_memory.h"
 #include "parallel/planner/unit_sums.h"
+#include "parallel/planner/variants.h"
 #include "parallel/runtime/partition.h"
 #include "parallel/schedule/catalogue.h"
 #include "parallel/schedule/simulate.h"
@@ -29,10 +30,7 @@ planner::Prediction predict(const planner::PlanRequest& request, const planner::
       static_cast<planner::Recompute>(std::find(allowed.begin(), allowed.end(), true) - allowed.begin());
   layout.units = planner::cut_evenly(runtime::unit_seconds(workload.model, mode), made.blocks());
   layout.recompute.assign(layout.units.size(), mode);
-  schedule::Schedule one_copy = made;  // costs are those of the blocks
-  one_copy.copies = 1;
-  one_copy.rank_of_stage.resize(layout.units.size());
-  const schedule::Costs costs = layout_costs(sums, request.machine, one_copy, layout);
+  const schedule::Costs costs = layout_costs(sums, request.machine, made, layout);
   schedule::LoweringOptions options;
   options.reduce_gradients = request.machine.replicas > 1;
   options.receive_lead = sufficient_receive_lead(made, costs, options);
@@ -57,7 +55,7 @@ std::vector<planner::Candidate> shown_only(const planner::PlanRequest& request) 
     planner::Candidate shown;
     shown.schedule = kind.name;
     shown.chunks = kind.default_chunks;
-    shown.refusal = "planned, not run";
+    shown.refusal = kind.copies > 1 ? planner::by_name_only : "planned, not run";
     schedule::ScheduleOptions options;
     options.ranks = request.machine.ranks;
     options.micro_batches = request.workloads[0].micro_batches;
@@ -65,7 +63,7 @@ std::vector<planner::Candidate> shown_only(const planner::PlanRequest& request) 
     const double actions = 4.0 * options.ranks * options.micro_batches * options.steps;
     try {
       if (actions > most_actions)
-        shown.refusal = "planned, not run; too many actions to show here";
+        shown.refusal += "; too many actions to show here";
       else
         shown.prediction = predict(request, sums, schedule::generate(kind.name, options), shown.layout);
     } catch (const schedule::ScheduleError& error) {

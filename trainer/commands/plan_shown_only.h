@@ -6,9 +6,9 @@
 
 namespace penstock::commands {
 
-/// Schedules with two copies or versions of the weights, which ranks do not run: predicted with stages cut by
-/// time, the least recomputation that the job allows, and without memory (Candidate::refusal says that they
-/// are not run). Those whose sizes are refused have no step.
+/// Schedules with two copies of the weights, which are not chosen, and with two versions, which ranks do not
+/// run: predicted with stages cut by time, the least recomputation that the job allows, and without memory
+/// (Candidate::refusal says which it is). Those whose sizes are refused have no step.
 std::vector<planner::Candidate> shown_only(const planner::PlanRequest& request);
 
 }  // namespace penstock::commands

@@ -88,6 +88,11 @@ class Arranged {
 
 int run_budget_replay(const ReplayArguments& arguments, const ReplaySource& source, std::ostream& out) {
   if (!source.arranged) throw ScheduleError("--budget arranges a job's units: name the job file");
+  if (source.program.schedule.copies > 1) {
+    throw ScheduleError(
+        fmt::format("--budget rearranges one copy of the weights; schedule {} runs two: leave it out",
+                    source.program.schedule.name));
+  }
   if (arguments.sleeping || !arguments.stamps_path.empty())
     throw ScheduleError("--budget replays in virtual time, without --sleep and --stamps");
   ControllerOptions options = *source.arranged;

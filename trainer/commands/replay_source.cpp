@@ -109,11 +109,11 @@ ReplaySource schedule_source(const ReplaySourceArguments& arguments) {
   options.chunks = arguments.chunks;
   options.warmup_slack = arguments.warmup_slack;
   const schedule::Schedule schedule = schedule::generate(arguments.schedule, options);
-  if (schedule.copies != 1 || schedule.asynchronous) {
-    throw ScheduleError(fmt::format("schedule \"{}\" {}: a replay runs synchronous schedules with one copy",
-                                    schedule.name,
-                                    schedule.asynchronous ? "is asynchronous" : "runs two copies"));
+  if (schedule.asynchronous) {
+    throw ScheduleError(
+        fmt::format("schedule \"{}\" is asynchronous: a replay runs synchronous schedules", schedule.name));
   }
+  if (const std::string refusal = copies_refusal(schedule); !refusal.empty()) throw ScheduleError(refusal);
   ReplaySource made;
   made.costs = given_costs(arguments, schedule);
   schedule::LoweringOptions lowering;

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "parallel/schedule/catalogue.h"
 #include "trainer/job/job_keys.h"
 #include "trainer/job/resolve.h"
 
@@ -181,6 +182,25 @@ void check_comm(const Job& job, CrossChecks& checks) {
   }
 }
 
+// Two copies of the weights are summed once a step, and stay where they are.
+void check_copies(const Job& job, CrossChecks& checks) {
+  if (!checks.know({"parallel.schedule"})) return;
+  const std::string& name = job.parallel.schedule;
+  if (schedule::copies_of(name) == 1) return;
+  if (checks.know({"parallel.reduce_every"})) {
+    checks.expect(
+        job.parallel.reduce_every == 0, "parallel.reduce_every",
+        fmt::format("schedule \"{}\" sums its two copies of the weights once a step: set it to 0", name));
+  }
+  if (checks.know({"bubble_budget.actions"})) {
+    checks.expect(
+        job.bubble_budget.actions.empty(), "bubble_budget.actions",
+        fmt::format("schedule \"{}\" runs two copies of the weights, which are not rearranged: leave the "
+                    "list empty",
+                    name));
+  }
+}
+
 void check_conservative(const Job& job, CrossChecks& checks) {
   if (!checks.know({"bubble_budget.conservative"})) return;
   Job described;
@@ -213,6 +233,7 @@ void check_across(const Job& job, const GivenKeys& given, int64_t shared_ranks, 
   check_data(job, checks);
   check_parallel(job, checks);
   check_comm(job, checks);
+  check_copies(job, checks);
   check_conservative(job, checks);
   check_trace(job, checks);
 }

@@ -76,8 +76,8 @@ inline Machine any_machine(Dice& dice, int ranks) {
   return machine;
 }
 
-// Of at most `stages` stages.
-inline schedule::Schedule any_schedule(Dice& dice, int ranks, int stages) {
+// Of at most `stages` blocks; with `copies`, two copies of the weights too.
+inline schedule::Schedule any_schedule(Dice& dice, int ranks, int stages, bool copies = false) {
   while (true) {
     const auto& kinds = schedule::schedule_kinds();
     const schedule::ScheduleKind& kind =
@@ -87,7 +87,7 @@ inline schedule::Schedule any_schedule(Dice& dice, int ranks, int stages) {
     options.micro_batches = dice.between(1, 6);
     options.chunks = dice.between(kind.min_chunks, std::min(kind.max_chunks, 2));
     if (kind.name == std::string("1f1b")) options.warmup_slack = dice.between(0, 2);
-    if (kind.copies > 1 || kind.versions > 1 || ranks * options.chunks > stages) continue;
+    if ((kind.copies > 1 && !copies) || kind.versions > 1 || ranks * options.chunks > stages) continue;
     if (kind.refusal(options).empty()) return schedule::generate(kind.name, options);
   }
 }

@@ -34,7 +34,7 @@ Case any_case(Dice& dice) {
 
 // Calls `visit` with every layout.
 void for_each_layout(const Case& made, const std::function<void(const Layout&)>& visit) {
-  const int S = made.schedule.stages();
+  const int S = made.schedule.blocks();
   const int U = static_cast<int>(made.model.units.size());
   size_t modes = 1;
   for (int stage = 0; stage < S; ++stage) modes *= recompute_modes;
@@ -152,6 +152,39 @@ TEST(LayoutSearch, MovesAloneComeClose) {
   EXPECT_LT(sum / cases, 0.002);
 }
 
+// Two copies of the weights: a stage is on two ranks, with one recompute mode, within the memory of both.
+TEST(LayoutSearch, OfTwoCopiesComesClose) {
+  double worst = 0;
+  double sum = 0;
+  int cases = 0;
+  for (unsigned seed = 0; seed < 300; ++seed) {
+    Dice dice(seed);
+    Case made = any_case(dice);
+    if (made.machine.ranks % 2 != 0) continue;
+    while (made.schedule.copies == 1) made.schedule = any_schedule(dice, made.machine.ranks, 4, true);
+    const UnitSums sums(made.model);
+    if (dice.coin()) limit_memory(made, sums, dice);
+    const Score truth = best_of_all(made, sums);
+    LayoutScorer scorer(sums, made.machine, made.schedule, {});
+    const SearchResult found = search_layout(scorer, {}, SearchBudget{1e5, 0});
+    EXPECT_FALSE(found.proved);
+    ASSERT_GE(found.score.overflow, truth.overflow);
+    StepForecast forecast(made.schedule, made.machine.replicas > 1, made.model.tied_embeddings);
+    ASSERT_DOUBLE_EQ(forecast.time(layout_costs(sums, made.machine, made.schedule, found.layout)).step,
+                     found.score.step);
+    ASSERT_EQ(overflow(made, sums, slot_counts(made.schedule), found.layout), found.score.overflow);
+    if (truth.overflow > 0 || found.score.overflow > 0) continue;
+    const double above = found.score.step / truth.step - 1;
+    ASSERT_GE(above, -1e-12);
+    worst = std::max(worst, above);
+    sum += above;
+    ++cases;
+  }
+  EXPECT_GT(cases, 80);
+  EXPECT_LT(worst, 0.25);
+  EXPECT_LT(sum / cases, 0.01);
+}
+
 TEST(LayoutSearch, IsNeverWorseThanItsSeeds) {
   for (unsigned seed = 0; seed < 200; ++seed) {
     Dice dice(seed);
@@ -163,7 +196,7 @@ TEST(LayoutSearch, IsNeverWorseThanItsSeeds) {
     LayoutScorer scorer(sums, machine, any_schedule(dice, ranks, units), {});
     std::vector<std::vector<int>> seeds;
     for (const CutBy cut : {CutBy::layers, CutBy::parameters, CutBy::flops})
-      seeds.push_back(cut_evenly(cut_weights(model, cut), scorer.schedule().stages()));
+      seeds.push_back(cut_evenly(cut_weights(model, cut), scorer.schedule().blocks()));
     // With next to no budget, too.
     const SearchBudget budget{dice.coin() ? 1.0 : 2e5, 1e3};
     const SearchResult found = search_layout(scorer, seeds, budget);

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "parallel/planner/cut.h"
+#include "parallel/planner/variants.h"
 #include "parallel/schedule/simulate.h"
 #include "parallel/schedule/validate.h"
 #include "tests/parallel/planner/any_model.h"
@@ -49,6 +50,43 @@ TEST(Plan, IsWhatItsProgramDoes) {
     EXPECT_GE(parts.transfer, -1e-12);
     EXPECT_EQ(plan.schedules[0].prediction.step, predicted.step);
   }
+}
+
+// Two copies of the weights are planned where they are named, and never chosen.
+TEST(Plan, TwoCopiesAreTakenByNameOnly) {
+  int best = 0;
+  for (unsigned seed = 0; seed < 30; ++seed) {
+    Dice dice(seed);
+    PlanRequest request = any_request(dice);
+    request.machine.ranks = 2 + 2 * dice.between(0, 1);
+    request.machine.pace = {1};
+    request.workloads[0].micro_batches = 8;
+    const Plan open = make_plan(request);
+    for (const Candidate& each : open.schedules) {
+      const bool two = each.schedule == "dualpipe" || each.schedule == "chimera";
+      EXPECT_EQ(each.refusal == by_name_only, two) << each.schedule << ": " << each.refusal;
+    }
+    EXPECT_EQ(open.schedule.copies, 1);
+    request.schedule = dice.coin() ? "dualpipe" : "chimera";
+    const Plan named = make_plan(request);
+    EXPECT_EQ(named.schedule.copies, 2);
+    const schedule::Program program = program_of(named);
+    EXPECT_TRUE(validate(program).empty());
+    EXPECT_EQ(named.chosen.prediction.step, measure(program, simulate(program, named.costs)).step_time);
+    EXPECT_EQ(named.stages.size(), 2 * named.chosen.layout.units.size());
+    EXPECT_EQ(named.chosen.prediction.memory.size(), static_cast<size_t>(request.machine.ranks));
+    const StepParts& parts = named.parts;
+    EXPECT_NEAR(parts.work + parts.recompute + parts.imbalance + parts.schedule + parts.transfer + parts.tail,
+                named.chosen.prediction.step, 1e-9 * named.chosen.prediction.step);
+    // Both ranks that hold a block hold the same bytes of weights, gradients and moments.
+    for (int rank = 0; rank < request.machine.ranks; ++rank) {
+      EXPECT_EQ(
+          named.chosen.prediction.memory[static_cast<size_t>(rank)].resident,
+          named.chosen.prediction.memory[static_cast<size_t>(request.machine.ranks - 1 - rank)].resident);
+    }
+    best += named.chosen.prediction.step < open.chosen.prediction.step ? 1 : 0;
+  }
+  EXPECT_GT(best, 0) << "none would have been better: this shows nothing";
 }
 
 TEST(Plan, IsNeverWorseThanTheCutsThatLookAtTheModelAlone) {
@@ -181,7 +219,8 @@ TEST(Plan, ErrorsGiveTheNumbers) {
               HasSubstr("did you mean \"interleaved\""));
   EXPECT_THAT(error([](PlanRequest& r) { r.chunks = 2, r.schedule = "interleaved"; }),
               HasSubstr("8 stages of 6 units"));
-  EXPECT_THAT(error([](PlanRequest& r) { r.schedule = "dualpipe"; }), HasSubstr("two copies"));
+  EXPECT_THAT(error([](PlanRequest& r) { r.schedule = "dualpipe"; }), HasSubstr("at least 8 micro-batches"));
+  EXPECT_THAT(error([](PlanRequest& r) { r.schedule = "2bw"; }), HasSubstr("asynchronous"));
   EXPECT_THAT(error([](PlanRequest& r) {
                 r.machine.pace = {1, 1};
               }),

@@ -46,7 +46,8 @@ std::vector<Job> layouts() {
   std::vector<Job> jobs;
   for (const auto& [schedule, ranks, chunks] :
        {std::tuple("1f1b", 1, 1), std::tuple("1f1b", 4, 1), std::tuple("interleaved", 2, 2),
-        std::tuple("zbv", 3, 2), std::tuple("hanayo", 2, 2)})
+        std::tuple("zbv", 3, 2), std::tuple("hanayo", 2, 2), std::tuple("dualpipe", 2, 1),
+        std::tuple("chimera", 4, 1)})
     jobs.push_back(make_job(tiny_gpt2(), ranks, schedule, chunks, 4));
   return jobs;
 }
@@ -266,7 +267,9 @@ TEST(Engine, RefusesWhatItCannotRun) {
   EXPECT_THAT(refusal<planner::PartitionError>(listed), HasSubstr("[4, 5]"));
   listed.request.parallel.partition_units = {10, 0};
   EXPECT_THAT(refusal<planner::PartitionError>(listed), HasSubstr("the model has 10 units"));
-  EXPECT_THAT(refusal<UsageError>(make_job(tiny_gpt2(), 4, "dualpipe", 1, 8)), HasSubstr("two copies"));
+  Job windows = make_job(tiny_gpt2(), 4, "dualpipe", 1, 8);
+  windows.request.parallel.reduce_every = 2;
+  EXPECT_THAT(refusal<UsageError>(windows), HasSubstr("two copies"));
   EXPECT_THAT(refusal<UsageError>(make_job(tiny_gpt2(), 4, "2bw", 1, 8)), HasSubstr("asynchronous"));
   Job sharded = make_job(tiny_gpt2(), 1, "1f1b", 1, 4, 2);
   sharded.request.parallel.sharded_optimizer = true;

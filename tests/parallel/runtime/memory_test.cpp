@@ -120,7 +120,9 @@ void step(const Job& job, runtime::PipelineEngine& engine) {
 
 TEST(Memory, IsWhatWasPlannedAndNoMoreThanNeeded) {
   int ran = 0;
-  for (const OneCopySchedule& kind : one_copy_schedules()) {
+  std::vector<OneCopySchedule> kinds = one_copy_schedules();
+  for (const std::string& name : two_copy_schedules()) kinds.push_back({name});
+  for (const OneCopySchedule& kind : kinds) {
     for (const RecomputeMode mode : {RecomputeMode::none, RecomputeMode::selective, RecomputeMode::full}) {
       for (const int pipeline : {2, 4}) {
         SCOPED_TRACE(fmt::format("{}, P = {}, recompute {}", kind.name, pipeline, static_cast<int>(mode)));
@@ -142,7 +144,7 @@ TEST(Memory, IsWhatWasPlannedAndNoMoreThanNeeded) {
       }
     }
   }
-  EXPECT_EQ(ran, 72);
+  EXPECT_EQ(ran, 84);
 }
 
 TEST(Memory, OfReplicasIsWhatWasPlanned) {

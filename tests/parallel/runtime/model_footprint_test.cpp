@@ -43,10 +43,11 @@ struct ModelFootprint : ::testing::Test {
       const char* name;
       int chunks;
     };
-    const std::vector<Named> schedules{
-        {"1f1b", 1}, {"gpipe", 1}, {"zb-h1", 1}, {"zbv", 2}, {"interleaved", 2}};
-    const Named schedule = schedules[static_cast<size_t>(choose(0, 4))];
-    const int pipeline = choose(2, 3);
+    const std::vector<Named> schedules{{"1f1b", 1},        {"gpipe", 1},    {"zb-h1", 1},  {"zbv", 2},
+                                       {"interleaved", 2}, {"dualpipe", 1}, {"chimera", 1}};
+    const size_t drawn = static_cast<size_t>(choose(0, 6));
+    const Named schedule = schedules[drawn];
+    const int pipeline = drawn < 5 ? choose(2, 3) : 2;
     testing::Job job = testing::make_job(section, pipeline, schedule.name, schedule.chunks, 6);
     PipelineRequest request = job.request;
     request.common.micro_batch = choose(1, 3);

@@ -135,6 +135,21 @@ const std::vector<OneCopySchedule>& one_copy_schedules() {
   return all;
 }
 
+const std::vector<std::string>& two_copy_schedules() {
+  static const std::vector<std::string> all{"dualpipe", "chimera"};
+  return all;
+}
+
+Job replicas_for_copies(const Job& job) {
+  const auto& common = job.request.common;
+  Job reference = make_job(common.model, 1, "1f1b", 1, static_cast<int>(common.micro_batches / 2),
+                           static_cast<int>(2 * job.request.parallel.data));
+  reference.request.common.compute = common.compute;
+  reference.request.gradient_wire = job.request.gradient_wire;
+  reference.steps = job.steps;
+  return reference;
+}
+
 Job make_job(const ModelSection& model, int pipeline, const OneCopySchedule& schedule, int micro_batches,
              int replicas) {
   Job job = make_job(model, pipeline, schedule.name, schedule.chunks, micro_batches, replicas);
@@ -180,7 +195,7 @@ Result train_rank(const Job& job, runtime::PipelineEngine& engine) {
   Result mine;
   for (int step = 0; step < job.steps; ++step) {
     std::vector<HostBatch> batches = batches_of(job, step, engine.place().replica);
-    const auto bands = bands_of(batches, engine.owns(0), engine.owns(engine.plan().last_stage()));
+    const auto bands = bands_of(batches, engine.holds_first(), engine.holds_last());
     const model::StepInputs inputs = inputs_of(job, step);
     engine.start_step(inputs, bands);
     const model::StepResult result = engine.finish_step();

@@ -49,6 +49,10 @@ struct OneCopySchedule {
   int slack = 0;
 };
 const std::vector<OneCopySchedule>& one_copy_schedules();
+/// Those that run two copies of the weights.
+const std::vector<std::string>& two_copy_schedules();
+/// What a job with two copies must be equal to, bit by bit: one rank with a replica for every copy.
+Job replicas_for_copies(const Job& job);
 Job make_job(const ModelSection& model, int pipeline, const OneCopySchedule& schedule, int micro_batches,
              int replicas = 1);
 

@@ -33,7 +33,7 @@ TEST(Topology, Orders) {
 TEST(Topology, Communicators) {
   const Topology topology(3, 2, RankOrder::data_first);
   transport::run_inproc(6, {}, [&](transport::World& world) {
-    const Communicators made = make_communicators(world, topology, 0, 2);
+    const Communicators made = make_communicators(world, topology, 1, {{0, 2}});
     const Place place = topology.place(world.rank());
     EXPECT_EQ(made.pipeline->members(), topology.pipeline_of(place.replica));
     EXPECT_EQ(made.pipeline->rank(), place.pipeline);
@@ -46,7 +46,23 @@ TEST(Topology, Communicators) {
     }
   });
   transport::run_inproc(2, {}, [&](transport::World& world) {
-    EXPECT_THROW(make_communicators(world, topology, 0, 2), UsageError);
+    EXPECT_THROW(make_communicators(world, topology, 1, {{0, 2}}), UsageError);
+  });
+}
+
+// Two copies of the weights: whoever holds the same blocks is in one group, replica by replica.
+TEST(Topology, CommunicatorsOfTwoCopies) {
+  const Topology topology(4, 2, RankOrder::pipeline_first);
+  EXPECT_EQ(topology.copies_of(1), (std::vector<int>{1, 2, 5, 6}));
+  transport::run_inproc(8, {}, [&](transport::World& world) {
+    const Communicators made = make_communicators(world, topology, 2, {{0, 1}, {3, 2}});
+    const Place place = topology.place(world.rank());
+    const int lower = std::min(place.pipeline, 3 - place.pipeline);
+    EXPECT_EQ(made.replicas->members(), topology.copies_of(lower));
+    EXPECT_EQ(made.replicas->rank(), 2 * place.replica + (place.pipeline == lower ? 0 : 1));
+    ASSERT_TRUE(made.tied);
+    EXPECT_EQ(made.tied->rank(), place.pipeline % 3 == 0 ? 0 : 1);
+    EXPECT_EQ(made.tied->members()[0], topology.world_rank({place.pipeline < 2 ? 0 : 3, place.replica}));
   });
 }
 

@@ -89,10 +89,19 @@ TEST(ForwardOnly, BuffersDoNotGrowWithMicroBatches) {
 
 TEST(ForwardOnly, RefusesWhatItCannotDo) {
   EXPECT_THROW(forward_only(placed("1f1b", 2, 1), 0), ScheduleError);
-  ScheduleOptions two;
-  two.ranks = 4;
-  two.micro_batches = 8;
-  EXPECT_THROW(forward_only(generate("dualpipe", two), 2), ScheduleError);
+}
+
+TEST(ForwardOnly, OfTwoCopiesRunsTheFirst) {
+  const Program program = forward_only(placed("chimera", 4, 1), 5);
+  check_contents(program);
+  for (size_t rank = 0; rank < 4; ++rank) {
+    ASSERT_EQ(program.schedule.actions[rank].size(), 5U);
+    for (const Action& each : program.schedule.actions[rank]) EXPECT_EQ(each.stage, static_cast<int>(rank));
+  }
+  std::vector<Violation> found;
+  const Wiring wiring = wire(program, found);
+  ASSERT_TRUE(found.empty()) << found.front().text();
+  EXPECT_TRUE(run_to_end(program, wiring, QueueLayout::serial).empty());
 }
 
 }  // namespace

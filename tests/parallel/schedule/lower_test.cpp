@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <map>
 #include <set>
 
 #include <gmock/gmock.h>
@@ -40,21 +42,58 @@ TEST(Lowering, PlacesTransfersAndReductions) {
   EXPECT_EQ(program.weight_slots, (std::vector<int>{0, 0}));
 }
 
-TEST(Lowering, CopiesAreSummedBeforeTheReplicas) {
-  const Schedule schedule = generate("dualpipe", {2, 4});
-  const Program program = lower(schedule, stage_costs(schedule, {1, 1, 1}), {});
-  for (int rank = 0; rank < 2; ++rank) {
-    const std::vector<std::string> all = words(program.ranks[static_cast<size_t>(rank)]);
-    const std::vector<int> owned = schedule.stages_by_rank()[static_cast<size_t>(rank)];
-    for (const int stage : owned) {
-      const auto sum =
-          std::find(all.begin(), all.end(), "sum over the copies of stage " + std::to_string(stage));
-      const auto reduce =
-          std::find(all.begin(), all.end(), "reduce gradients of stage " + std::to_string(stage));
-      ASSERT_NE(reduce, all.end());
-      EXPECT_LT(sum, reduce);
+// With replicas and without: both ranks that hold a block reduce it with each other, in the same place of the
+// global order.
+TEST(Lowering, CopiesAreReducedTogether) {
+  const Schedule schedule = generate("dualpipe", {4, 8});
+  for (const bool replicas : {false, true}) {
+    LoweringOptions options;
+    options.reduce_gradients = replicas;
+    const Program program = lower(schedule, stage_costs(schedule, {1, 1, 1}), options);
+    EXPECT_TRUE(validate(program).empty());
+    std::map<int, std::vector<const Instruction*>> reductions;
+    for (int rank = 0; rank < 4; ++rank) {
+      for (const Instruction& each : program.ranks[static_cast<size_t>(rank)].instructions) {
+        if (each.kind != InstructionKind::reduce_gradients) continue;
+        EXPECT_TRUE(each.last);
+        EXPECT_EQ(each.peer, 3 - rank);
+        EXPECT_EQ(schedule.rank_of_stage[static_cast<size_t>(each.action.stage)], rank);
+        reductions[schedule.block_of(each.action.stage)].push_back(&each);
+      }
+    }
+    ASSERT_EQ(reductions.size(), 4U);
+    for (const auto& [block, both] : reductions) {
+      ASSERT_EQ(both.size(), 2U) << block;
+      EXPECT_EQ(both[0]->order, both[1]->order);
+      EXPECT_NE(both[0]->action.stage, both[1]->action.stage);
     }
   }
+}
+
+// The head of one copy and the embedding of the other are on one rank: nothing is exchanged.
+TEST(Lowering, TiedSumsOfTwoCopiesStayOnTheirRank) {
+  const Schedule schedule = generate("chimera", {4, 4});
+  LoweringOptions options;
+  options.tied_embeddings = true;
+  const Program program = lower(schedule, stage_costs(schedule, {1, 1, 1}), options);
+  EXPECT_TRUE(validate(program).empty());
+  for (int rank = 0; rank < 4; ++rank) {
+    const auto all = words(program.ranks[static_cast<size_t>(rank)]);
+    const auto sums = std::count_if(all.begin(), all.end(),
+                                    [](const std::string& each) { return each.rfind("sum tied", 0) == 0; });
+    EXPECT_EQ(sums, rank == 0 || rank == 3 ? 1 : 0);
+    for (const Instruction& each : program.ranks[static_cast<size_t>(rank)].instructions) {
+      if (each.kind != InstructionKind::sum_tied) continue;
+      EXPECT_EQ(each.peer, rank);
+    }
+  }
+}
+
+TEST(Lowering, CopiesAreReducedOnceAStep) {
+  const Schedule schedule = generate("dualpipe", {4, 8});
+  LoweringOptions options;
+  options.reduce_every = 2;
+  EXPECT_THROW(lower(schedule, stage_costs(schedule, {1, 1, 1}), options), ScheduleError);
 }
 
 TEST(Lowering, PartialReductionsFollowEveryFewMicroBatches) {

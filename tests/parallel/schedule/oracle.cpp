@@ -57,6 +57,14 @@ std::string check_sums(const Schedule& s, const std::map<std::pair<char, int>, s
   return static_cast<int>(all.size()) == s.all_micro_batches() ? "" : "a micro-batch comes twice";
 }
 
+// Whether the tied accumulator of a last stage meets one of another rank.
+bool meets_afar(const Schedule& s, int last) {
+  const int rank = s.rank_of_stage[static_cast<size_t>(last)];
+  for (int copy = 0; copy < s.copies; ++copy)
+    if (s.rank_of_stage[static_cast<size_t>(copy * s.blocks())] == rank) return false;
+  return true;
+}
+
 bool in_range(const Schedule& s, int rank, const Action& a) {
   return a.stage >= 0 && a.stage < s.stages() && a.micro_batch >= 0 &&
          a.micro_batch < s.all_micro_batches() && s.rank_of_stage[static_cast<size_t>(a.stage)] == rank;
@@ -214,24 +222,28 @@ struct World {
             program.options.tied_embeddings && (schedule().is_first(stage) || schedule().is_last(stage));
         if (!tied) continue;
         // Where one rank has both stages there is one sum, under the name of the first.
-        const int first = stage / schedule().blocks() * schedule().blocks();
-        if (before(InstructionKind::sum_tied, stage) + before(InstructionKind::sum_tied, first) == 0) {
-          fail("optimizer before the tied sum");
-        }
+        const int named =
+            schedule().is_last(stage) && !meets_afar(schedule(), stage) ? first_on(stage) : stage;
+        if (before(InstructionKind::sum_tied, named) == 0) fail("optimizer before the tied sum");
       }
     }
     if (i.kind == InstructionKind::gather_parameters &&
         finished[{static_cast<int>(InstructionKind::optimizer_step), static_cast<int>(rank), i.step}] == 0) {
       fail("gather before the optimizer");
     }
-    if (i.kind == InstructionKind::reduce_gradients && schedule().copies == 2 &&
-        before(InstructionKind::sum_copies, i.action.stage) == 0) {
-      fail("reduction before the copies' sum");
-    }
-    if (i.kind == InstructionKind::sum_tied && program.options.reduce_gradients &&
+    if (i.kind == InstructionKind::sum_tied && (program.options.reduce_gradients || schedule().copies == 2) &&
         before(InstructionKind::reduce_gradients, i.action.stage) == 0) {
       fail("tied sum before the reduction");
     }
+  }
+
+  // The first stage on the rank of `last`; its own copy's where both are.
+  int first_on(int last) const {
+    const Schedule& s = schedule();
+    const int rank = s.rank_of_stage[static_cast<size_t>(last)];
+    const int own = last / s.blocks() * s.blocks();
+    if (s.rank_of_stage[static_cast<size_t>(own)] == rank) return own;
+    return s.blocks() - own;  // the other copy's: 0 and S
   }
 
   // The first open instruction of `to` that is meant for `from`, of the kind that `mine` meets.
@@ -299,14 +311,10 @@ struct World {
         if (count(InstructionKind::optimizer_step, rank, step) != 1) return "not one optimizer step";
       }
       for (int stage = 0; stage < s.stages(); ++stage) {
-        const int reductions = program.options.reduce_gradients ? 1 : 0;
+        const int reductions = program.options.reduce_gradients || s.copies == 2 ? 1 : 0;
         if (count(InstructionKind::reduce_gradients, stage, step) != reductions) return "not one reduction";
-        if (count(InstructionKind::sum_copies, stage, step) != (s.copies == 2 ? 1 : 0))
-          return "not one copies' sum";
-        const bool apart = s.rank_of_stage[static_cast<size_t>(stage - s.block_of(stage))] !=
-                           s.rank_of_stage[static_cast<size_t>(stage - s.block_of(stage) + s.blocks() - 1)];
-        const bool tied =
-            program.options.tied_embeddings && (s.is_first(stage) || (apart && s.is_last(stage)));
+        const bool tied = program.options.tied_embeddings &&
+                          (s.is_first(stage) || (s.is_last(stage) && meets_afar(s, stage)));
         if (count(InstructionKind::sum_tied, stage, step) != (tied ? 1 : 0)) return "not one tied sum";
         const int gathers = program.options.sharded_optimizer ? 1 : 0;
         if (count(InstructionKind::gather_parameters, stage, step) != gathers) return "not one gather";

@@ -43,8 +43,7 @@ RC_GTEST_PROP(Property, TheMakespanIsAtLeastTheBusiestRanksWork, ()) {
   const Measures measures = measure(program, simulate(program, costs));
   for (int rank = 0; rank < schedule.ranks; ++rank) {
     double work = 0;
-    for (const Action& action : schedule.actions[static_cast<size_t>(rank)])
-      work += costs.of(schedule, action);
+    for (const Action& action : schedule.actions[static_cast<size_t>(rank)]) work += costs.of(action);
     RC_ASSERT(measures.ranks[static_cast<size_t>(rank)].busy == work);
     RC_ASSERT(measures.makespan >= work);
     RC_ASSERT(measures.ranks[static_cast<size_t>(rank)].idle >= 0);

@@ -87,11 +87,11 @@ TEST(Simulator, ReductionsAndTheOptimizerCloseTheStep) {
 TEST(Simulator, CopiesAreSummedEagerly) {
   const Schedule schedule = generate("chimera", {4, 4});
   Costs costs = stage_costs(schedule, {1, 1, 1});
-  costs.copies_sum = 1;
+  costs.gradient_reduction = {1};
   const Program program = lower(schedule, costs, {});
   const Timeline timeline = simulate(program, costs);
   // Blocks 0 of both copies end last; those in the middle are summed while others still compute.
-  EXPECT_LT(span_of(program, timeline, 1, "sum over the copies of stage 6").end, 16);
+  EXPECT_LT(span_of(program, timeline, 1, "reduce gradients of stage 6").end, 16);
 }
 
 TEST(Simulator, FusedPairsWaitForBothInputs) {

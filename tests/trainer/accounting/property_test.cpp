@@ -102,7 +102,7 @@ RC_GTEST_PROP(Accounting, OfASimulatedStepIsItsMeasures, ()) {
   const Costs costs = any_costs(schedule);
   schedule::LoweringOptions options;
   options.fuse_pairs = *rc::gen::arbitrary<bool>();
-  options.tied_embeddings = schedule.copies == 1 && *rc::gen::arbitrary<bool>();
+  options.tied_embeddings = *rc::gen::arbitrary<bool>();
   options.receive_lead = *rc::gen::inRange(0, 4);
   const Program program = lower(schedule, costs, options);
   expect_the_measures(program, simulate(program, costs));

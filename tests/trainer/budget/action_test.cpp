@@ -133,6 +133,7 @@ TEST_F(Actions, ConservativeSaysWhatItDoesNotKnow) {
   EXPECT_THAT(message("pipeline", "4"), HasSubstr("\"pipeline\""));
   EXPECT_THAT(message("chunks", "two"), HasSubstr("a whole number"));
   EXPECT_THAT(message("partition", "evenly"), HasSubstr("\"measured\""));
+  EXPECT_THAT(message("schedule", "dualpipe"), HasSubstr("two copies of the weights"));
 }
 
 TEST_F(Actions, SayWhyThePlannerCouldNot) {

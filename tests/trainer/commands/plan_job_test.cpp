@@ -66,6 +66,7 @@ TEST(PlanJob, PrintsStagesStepLimitsAndChanges) {
                            "> 1f1b",
                            "zbv",
                            "interleaved, ",
+                           "two copies of the weights: taken by name only",
                            "planned, not run",
                            "parallel.schedule = \"auto\" would take",
                            "cut by",

@@ -77,12 +77,13 @@ Costs any_costs(const Schedule& schedule, uint64_t seed) {
 
 using Case = std::tuple<const ScheduleKind*, int, int>;
 
-std::vector<Case> one_copy_cases() {
+std::vector<Case> synchronous_cases() {
   std::vector<Case> cases;
   for (const ScheduleKind& kind : schedule::schedule_kinds()) {
-    if (kind.copies > 1 || kind.versions > 1) continue;
+    if (kind.versions > 1) continue;
     for (const int ranks : {1, 2, 4, 8}) {
-      for (const int micro_batches : {2 * ranks, 2 * ranks + 3})
+      if (kind.copies > 1 && ranks == 1) continue;
+      for (const int micro_batches : {2 * ranks, 2 * ranks + (kind.copies > 1 ? 2 : 3)})
         cases.emplace_back(&kind, ranks, micro_batches);
     }
   }
@@ -90,13 +91,11 @@ std::vector<Case> one_copy_cases() {
 }
 
 class ReplayOf : public testing::TestWithParam<Case> {};
-INSTANTIATE_TEST_SUITE_P(OneCopySchedules, ReplayOf, testing::ValuesIn(one_copy_cases()),
-                         [](const auto& each) {
-                           std::string name = std::get<0>(each.param)->name;
-                           std::erase(name, '-');
-                           return fmt::format("{}_P{}_M{}", name, std::get<1>(each.param),
-                                              std::get<2>(each.param));
-                         });
+INSTANTIATE_TEST_SUITE_P(Schedules, ReplayOf, testing::ValuesIn(synchronous_cases()), [](const auto& each) {
+  std::string name = std::get<0>(each.param)->name;
+  std::erase(name, '-');
+  return fmt::format("{}_P{}_M{}", name, std::get<1>(each.param), std::get<2>(each.param));
+});
 
 TEST_P(ReplayOf, EqualsTheSimulator) {
   const auto& [kind, ranks, micro_batches] = GetParam();
@@ -121,7 +120,7 @@ TEST_P(ReplayOf, EqualsTheSimulator) {
 }
 
 RC_GTEST_PROP(Replay, EqualsTheSimulatorForAnySizesCostsAndLeads, ()) {
-  const std::vector<Case> cases = one_copy_cases();
+  const std::vector<Case> cases = synchronous_cases();
   const ScheduleKind& kind = *std::get<0>(cases[*rc::gen::inRange<size_t>(0, cases.size())]);
   ScheduleOptions options;
   options.ranks = *rc::gen::inRange(1, 9);

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "parallel/schedule/catalogue.h"
 #include "parallel/schedule/schedule.h"
 #include "trainer/budget/actions/action.h"
 
@@ -38,6 +39,12 @@ class Conservative : public Action {
   explicit Conservative(const std::map<std::string, std::string>& keys) : any_(!keys.empty()) {
     for (const auto& [key, value] : keys) {
       if (key == "schedule") {
+        if (schedule::copies_of(value) > 1) {
+          throw schedule::ScheduleError(fmt::format(
+              "bubble_budget.conservative: schedule = \"{}\": it runs two copies of the weights, which round "
+              "differently; actions take schedules with one",
+              value));
+        }
         schedule_ = value;
       } else if (key == "chunks") {
         chunks_ = whole_number(key, value);

@@ -35,6 +35,17 @@ void compare(transport::World& world, const std::string& schedule, int chunks, i
   });
 }
 
+// Two copies of the weights.
+void compare_copies(transport::World& world, const std::string& schedule, int replicas) {
+  SCOPED_TRACE(fmt::format("{}, {} replicas, rank {} of {}", schedule, replicas, world.rank(), world.size()));
+  const int pipeline = world.size() / replicas;
+  const Job job = make_job(tiny_gpt2(), pipeline, schedule, 1, 2 * pipeline, replicas);
+  const Result expected = train(replicas_for_copies(job));
+  run_rank(job, world, [&](runtime::PipelineEngine& engine, transport::World&) {
+    expect_part_of(train_rank(job, engine), expected);
+  });
+}
+
 }  // namespace
 }  // namespace penstock::testing
 
@@ -48,6 +59,10 @@ int main(int argc, char** argv) {
     if (world->size() % 2 == 0) {
       for (const int reduce_every : {0, 1, 3})
         penstock::testing::compare(*world, "zb-h1", 1, 2, reduce_every);
+      for (const std::string& schedule : penstock::testing::two_copy_schedules()) {
+        penstock::testing::compare_copies(*world, schedule, 1);
+        if (world->size() % 4 == 0) penstock::testing::compare_copies(*world, schedule, 2);
+      }
     }
     std::vector<int64_t> failed{::testing::UnitTest::GetInstance()->ad_hoc_test_result().Failed() ? 1 : 0};
     world->all_reduce(failed, penstock::transport::Reduction::maximum);
