@@ -71,5 +71,4 @@ sbatch --wait --array=1-2%1 --nodes=1 --ntasks-per-node=2 --cpus-per-task=1 --ti
   job.toml --set run.name=chain --set parallel.pipeline=2 >/dev/null || { cat link-*.log; fail "a link of the chain failed"; }
 train short -- >/dev/null
 same chain short 4
-grep -q "complete" link-2.log || { cat link-2.log; fail "the second link did not find the run complete"; }
 echo "passed"
