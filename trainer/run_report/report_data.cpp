@@ -76,7 +76,7 @@ ordered_json steps_json(const RunHistory& history) {
   const auto column = [&](const char* name, auto value) {
     json values = json::array();
     for (const Bucket& bucket : history.buckets) values.push_back(value(bucket));
-    made[name] = std::move(values);
+    made[name] = values;
   };
   made["count"] = history.steps;
   column("first", [](const Bucket& b) { return json(b.first_step); });
