@@ -86,8 +86,7 @@ const Parameter& ParameterStore::find(int unit, std::string_view name) const {
 }
 
 void ParameterStore::initialise(Stream& stream, math::Math& math, uint64_t seed) {
-  for (const Buffer& buffer : others_) stream.fill_zero(buffer.memory, buffer.bytes);
-  zero_gradients(stream);
+  clear(stream);
   // A piece at a time: a vocabulary's worth of host memory would count in the peak.
   constexpr int64_t piece = int64_t{1} << 21;
   std::vector<float> values(piece);
@@ -104,6 +103,11 @@ void ParameterStore::initialise(Stream& stream, math::Math& math, uint64_t seed)
   }
   refresh_compute(stream, math);
   stream.synchronize();
+}
+
+void ParameterStore::clear(Stream& stream) {
+  for (const Buffer& buffer : others_) stream.fill_zero(buffer.memory, buffer.bytes);
+  zero_gradients(stream);
 }
 
 void ParameterStore::fill_on_threads(const ParameterSpec& spec, uint64_t seed, int64_t begin, int64_t count,

@@ -45,6 +45,18 @@ struct Parameter {
       false;  ///< the head's share of a tied weight whose master, copy and moments are the embedding's
 };
 
+/// A tensor of a parameter, and what it is called after the parameter's name.
+struct NamedState {
+  std::string_view ending;
+  Tensor tensor;
+};
+/// All of a parameter that lasts from one step to the next: master and moments, fp32. What a checkpoint holds
+/// and what moves with a unit. (The compute copy follows from the master; gradients begin at zero.)
+inline constexpr size_t lasting_states = 3;
+inline std::array<NamedState, lasting_states> lasting_state(const Parameter& parameter) {
+  return {{{"", parameter.master}, {".moment1", parameter.moment1}, {".moment2", parameter.moment2}}};
+}
+
 /// The parameters of a rank's units, one flat buffer a unit in the arena of each tag.
 class ParameterStore {
  public:
@@ -71,7 +83,9 @@ class ParameterStore {
 
   /// Initial masters, compute copies, zero moments and gradients; padding between parameters too. Waits.
   void initialise(Stream& stream, math::Math& math, uint64_t seed);
-  /// Compute copies from the masters: after a checkpoint was loaded.
+  /// Zeroes everything, padding too: before values are copied in from elsewhere.
+  void clear(Stream& stream);
+  /// Compute copies from the masters: after a checkpoint was loaded, or units were moved.
   void refresh_compute(Stream& stream, math::Math& math);
   /// Of all sets.
   void zero_gradients(Stream& stream);

@@ -19,20 +19,14 @@ std::string key(ArenaTag tag, std::string_view name) {
 PlannedMemory::PlannedMemory(Device& device, MemoryPlan plan) : device_(device), plan_(std::move(plan)) {
   for (int index = 0; index < arena_tag_count; ++index) {
     const auto tag = static_cast<ArenaTag>(index);
-    if (plan_.bytes(tag) > 0) device_.create_arena(tag, plan_.bytes(tag));
+    if (plan_.bytes(tag) > 0)
+      arenas_.emplace_back(&device_.create_arena(tag, plan_.bytes(tag)), GiveBack{&device_});
   }
   for (const PlannedAllocation& piece : plan_.allocations) {
     void* memory = device_.arena(piece.tag).allocate(piece.name, piece.bytes);
     if (!pieces_.emplace(key(piece.tag, piece.name), Piece{memory, piece.bytes, false}).second) {
       throw UsageError(fmt::format("{} is planned twice", key(piece.tag, piece.name)));
     }
-  }
-}
-
-PlannedMemory::~PlannedMemory() {
-  for (int index = 0; index < arena_tag_count; ++index) {
-    const auto tag = static_cast<ArenaTag>(index);
-    if (plan_.bytes(tag) > 0) device_.destroy_arena(tag);
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,8 +16,8 @@ namespace penstock::model {
 /// piece claims it by name, once.
 class PlannedMemory {
  public:
+  /// DeviceError, with nothing reserved, if an arena cannot be had.
   PlannedMemory(Device& device, MemoryPlan plan);
-  ~PlannedMemory();
   PlannedMemory(const PlannedMemory&) = delete;
   PlannedMemory& operator=(const PlannedMemory&) = delete;
 
@@ -34,8 +35,15 @@ class PlannedMemory {
     size_t bytes = 0;
     bool claimed = false;
   };
+  /// Gives its arena back, also where the plan's next one could not be had.
+  struct GiveBack {
+    Device* device = nullptr;
+    void operator()(Arena* arena) const { device->destroy_arena(*arena); }
+  };
+
   Device& device_;
   MemoryPlan plan_;
+  std::vector<std::unique_ptr<Arena, GiveBack>> arenas_;
   std::map<std::string, Piece, std::less<>> pieces_;
 };
 

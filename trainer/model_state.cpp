@@ -16,9 +16,8 @@ void for_each_tensor(const model::ParameterStore& parameters, bool copies, Visit
   for (const model::Parameter& parameter : parameters.parameters()) {
     if (parameter.shared) continue;
     if (!copies && (parameter.spec.tied || parameter.copy > 0)) continue;
-    visit(parameter.spec.name, parameter.master);
-    visit(parameter.spec.name + ".moment1", parameter.moment1);
-    visit(parameter.spec.name + ".moment2", parameter.moment2);
+    for (const model::NamedState& state : model::lasting_state(parameter))
+      visit(parameter.spec.name + std::string(state.ending), state.tensor);
   }
 }
 
@@ -54,9 +53,8 @@ std::vector<std::byte> copy_to_host(std::vector<checkpoint::Source>& sources, co
 std::vector<checkpoint::TensorDescription> model_tensors(const ModelSection& model) {
   std::vector<checkpoint::TensorDescription> tensors;
   for (const model::ParameterSpec& spec : model::model_parameters(model)) {
-    for (const char* ending : {"", ".moment1", ".moment2"}) {
-      tensors.push_back({spec.name + ending, DType::fp32, spec.shape});
-    }
+    for (const model::NamedState& state : model::lasting_state({}))
+      tensors.push_back({spec.name + std::string(state.ending), DType::fp32, spec.shape});
   }
   return tensors;
 }

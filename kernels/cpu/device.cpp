@@ -44,6 +44,9 @@ class CpuDevice final : public Device {
   Arena& arena(ArenaTag tag) override { return arenas_.at(tag); }
   bool has_arena(ArenaTag tag) const override { return arenas_.has(tag); }
   void destroy_arena(ArenaTag tag) override { arenas_.destroy(tag); }
+  void destroy_arena(const Arena& arena) override { arenas_.destroy(arena); }
+  void set_arenas_aside() override { arenas_.set_aside(); }
+  void bring_arenas_back() override { arenas_.bring_back(); }
 
   std::unique_ptr<HostMemory> create_host_memory(std::string_view name, size_t bytes) override {
     void* memory = reserve_memory(fmt::format("rank {}, host memory \"{}\"", options_.rank, name), bytes);

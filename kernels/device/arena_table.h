@@ -7,7 +7,7 @@
 
 namespace penstock {
 
-/// The arenas of a rank's device: at most one a tag.
+/// The arenas of a rank's device: at most one a tag, and one more that is set aside.
 class ArenaTable {
  public:
   explicit ArenaTable(int rank) : rank_(rank) {}
@@ -25,6 +25,12 @@ class ArenaTable {
   bool has(ArenaTag tag) const { return arenas_[static_cast<size_t>(tag)] != nullptr; }
   /// UsageError if the tag has none.
   void destroy(ArenaTag tag);
+  /// UsageError if it is none of these.
+  void destroy(const Arena& arena);
+  /// UsageError if there are arenas aside.
+  void set_aside();
+  /// DeviceError if a tag of one of them has another one.
+  void bring_back();
   /// "  parameters  1024 bytes", a line an arena, and their sum.
   std::string table() const;
 
@@ -32,7 +38,9 @@ class ArenaTable {
   void check_absent(ArenaTag tag, size_t capacity) const;
 
   int rank_;
-  std::array<std::unique_ptr<Arena>, arena_tag_count> arenas_;
+  using Arenas = std::array<std::unique_ptr<Arena>, arena_tag_count>;
+  Arenas arenas_;
+  Arenas aside_;
 };
 
 }  // namespace penstock

@@ -51,8 +51,16 @@ class Device {
   /// UsageError if the tag has no arena.
   virtual Arena& arena(ArenaTag tag) = 0;
   virtual bool has_arena(ArenaTag tag) const = 0;
-  /// Gives the tag's arena back (re-partition, schedule changes).
+  /// Gives the tag's arena back.
   virtual void destroy_arena(ArenaTag tag) = 0;
+  /// Gives back an arena of this device, also one that was set aside.
+  virtual void destroy_arena(const Arena& arena) = 0;
+  /// Every tag has no arena any more, and can have another one: what replaces a layout is built beside it,
+  /// while that one's memory stays as it is. UsageError if arenas are set aside already.
+  virtual void set_arenas_aside() = 0;
+  /// Those that were set aside, and were not destroyed, are their tags' again: what was to replace them did
+  /// not come about. DeviceError if a tag has another one.
+  virtual void bring_arenas_back() = 0;
 
   /// `bytes` bytes of the host for copies; `name` is for errors. DeviceError with the numbers if memory is
   /// short.

@@ -83,6 +83,32 @@ TEST(Arena, OneATag) {
   EXPECT_EQ(device->create_arena(ArenaTag::workspace, 1024).capacity(), 1024u);
 }
 
+TEST(Arena, OneMoreATagWhileTheFirstIsSetAside) {
+  const auto device = make_device(StreamMode::queued);
+  Arena& first = device->create_arena(ArenaTag::workspace, 512);
+  auto* const kept = static_cast<char*>(first.allocate("kept", 512));
+  kept[511] = 'k';
+  device->set_arenas_aside();
+  EXPECT_FALSE(device->has_arena(ArenaTag::workspace));
+  EXPECT_THAT(message_of<UsageError>([&] { device->set_arenas_aside(); }),
+              AllOf(HasSubstr("\"workspace\""), HasSubstr("512")));
+  Arena& second = device->create_arena(ArenaTag::workspace, 1024);
+  EXPECT_EQ(&device->arena(ArenaTag::workspace), &second);
+  EXPECT_EQ(kept[511], 'k');
+  EXPECT_THAT(message_of<DeviceError>([&] { device->bring_arenas_back(); }), HasSubstr("1024"));
+  device->destroy_arena(second);
+  device->bring_arenas_back();
+  EXPECT_EQ(&device->arena(ArenaTag::workspace), &first);
+  // And the other way round: the second stays.
+  device->set_arenas_aside();
+  Arena& third = device->create_arena(ArenaTag::workspace, 256);
+  device->destroy_arena(first);
+  EXPECT_EQ(&device->arena(ArenaTag::workspace), &third);
+  device->set_arenas_aside();
+  Arena stranger(ArenaTag::workspace, nullptr, 0, [](void*, size_t) {});
+  EXPECT_THROW(device->destroy_arena(stranger), UsageError);
+}
+
 TEST(Arena, MayBeEmpty) {
   const auto device = make_device(StreamMode::queued);
   Arena& arena = device->create_arena(ArenaTag::communication, 0);
