@@ -17,12 +17,17 @@ using model::SideBand;
 using schedule::BufferPool;
 
 PipelineEngine::PipelineEngine(Device& device, math::Math& math, transport::World& world, PipelinePlan plan)
+    : PipelineEngine(device, math, world, plan,
+                     make_communicators(world, plan.topology, plan.training.schedule.copies,
+                                        tied_exchanges(plan.training.schedule))) {}
+
+PipelineEngine::PipelineEngine(Device& device, math::Math& math, transport::World& world, PipelinePlan plan,
+                               Communicators communicators)
     : device_(device),
       world_(world),
       plan_(std::move(plan)),
       place_(plan_.topology.place(world.rank())),
-      communicators_(make_communicators(world, plan_.topology, plan_.training.schedule.copies,
-                                        tied_exchanges(plan_.training.schedule))),
+      communicators_(std::move(communicators)),
       rank_(device, math, plan_.ranks[static_cast<size_t>(place_.pipeline)]),
       training_(device, plan_.training, place_.pipeline),
       executor_(device, executor_parts()),
@@ -65,6 +70,12 @@ size_t PipelineEngine::index_of(int stage) const {
   const auto found = std::find_if(held.begin(), held.end(),
                                   [begin](const model::StageConfig& each) { return each.begin == begin; });
   return static_cast<size_t>(found - held.begin());
+}
+
+Communicators PipelineEngine::communicators_beside(const PipelinePlan& plan) const {
+  const schedule::Schedule& schedule = plan.training.schedule;
+  return runtime::communicators_beside(world_, plan.topology, communicators_, schedule.copies,
+                                       tied_exchanges(schedule));
 }
 
 ExecutorParts PipelineEngine::executor_parts() {

@@ -36,9 +36,17 @@ class PipelineEngine final : private StepOperations {
   /// Collective over the world. `device`, `math` and `world` outlive the engine. All memory is reserved when
   /// this returns; DeviceError with the table if it is not there.
   PipelineEngine(Device& device, math::Math& math, transport::World& world, PipelinePlan plan);
+  /// Beside a running engine on the same ranks, to take its place, over communicators_beside() of that one.
+  /// Not collective: where one rank cannot have it, the others can drop theirs. The device's arenas are free
+  /// (Device::set_arenas_aside).
+  PipelineEngine(Device& device, math::Math& math, transport::World& world, PipelinePlan plan,
+                 Communicators communicators);
   ~PipelineEngine() override;
   PipelineEngine(const PipelineEngine&) = delete;
   PipelineEngine& operator=(const PipelineEngine&) = delete;
+
+  /// What an engine of this plan needs, as far as possible ours. Collective.
+  Communicators communicators_beside(const PipelinePlan& plan) const;
 
   const PipelinePlan& plan() const { return plan_; }
   const Place& place() const { return place_; }
@@ -78,6 +86,11 @@ class PipelineEngine final : private StepOperations {
   /// logits (V) fp32 after token `row` (0…N−1) of one micro-batch, forward only, known on every rank of the
   /// pipeline. Waits. UsageError unless the plan was asked for them.
   std::span<const float> logits(const model::SideBand& micro_batch, int64_t row);
+
+  /// What our units are at the end of a step is taken over from an engine of the same model, topology and
+  /// ranks that is between two steps, and stays as it is (take_over.cpp). Collective over the world, and
+  /// waits. Bytes that came from other ranks.
+  int64_t take_over(PipelineEngine& from);
 
   /// Names the first unit with a NaN or infinity in a step over these micro-batches, which of them it was,
   /// and of which replica. The step's gradients are lost. Waits. The same on every rank.

@@ -46,6 +46,26 @@ std::vector<int> Topology::copies_of(int pipeline) const {
   return ranks;
 }
 
+namespace {
+
+// A communicator of which we may be no member.
+void keep(std::shared_ptr<transport::Communicator>& place, std::unique_ptr<transport::Communicator> made) {
+  if (made) place = std::move(made);
+}
+
+void make_tied(transport::World& world, const Topology& topology,
+               const std::vector<std::pair<int, int>>& tied_exchanges, Communicators& ours) {
+  ours.tied_exchanges = tied_exchanges;
+  for (int d = 0; d < topology.replicas(); ++d) {
+    for (const auto& [first, last] : tied_exchanges) {
+      keep(ours.tied, world.create(fmt::format("tied weight of replica {}, ranks {} and {}", d, first, last),
+                                   {topology.world_rank({first, d}), topology.world_rank({last, d})}));
+    }
+  }
+}
+
+}  // namespace
+
 Communicators make_communicators(transport::World& world, const Topology& topology, int copies,
                                  const std::vector<std::pair<int, int>>& tied_exchanges) {
   if (world.size() != topology.ranks()) {
@@ -53,12 +73,9 @@ Communicators make_communicators(transport::World& world, const Topology& topolo
                                  topology.pipeline(), topology.replicas(), world.size()));
   }
   Communicators ours;
-  const auto keep = [](std::unique_ptr<transport::Communicator>& place,
-                       std::unique_ptr<transport::Communicator> made) {
-    if (made) place = std::move(made);
-  };
   for (int d = 0; d < topology.replicas(); ++d)
     keep(ours.pipeline, world.create(fmt::format("pipeline of replica {}", d), topology.pipeline_of(d)));
+  ours.copies = copies;
   const int mirror = topology.pipeline() - 1;
   for (int p = 0; p < topology.pipeline() / copies; ++p) {
     if (copies == 1) {
@@ -69,13 +86,18 @@ Communicators make_communicators(transport::World& world, const Topology& topolo
                                        topology.copies_of(p)));
     }
   }
-  for (int d = 0; d < topology.replicas(); ++d) {
-    for (const auto& [first, last] : tied_exchanges) {
-      keep(ours.tied, world.create(fmt::format("tied weight of replica {}, ranks {} and {}", d, first, last),
-                                   {topology.world_rank({first, d}), topology.world_rank({last, d})}));
-    }
-  }
+  make_tied(world, topology, tied_exchanges, ours);
   ours.all = world.create("all ranks");
+  return ours;
+}
+
+Communicators communicators_beside(transport::World& world, const Topology& topology, const Communicators& made,
+                                   int copies, const std::vector<std::pair<int, int>>& tied_exchanges) {
+  if (made.copies != copies) return make_communicators(world, topology, copies, tied_exchanges);
+  Communicators ours = made;
+  if (made.tied_exchanges == tied_exchanges) return ours;
+  ours.tied.reset();
+  make_tied(world, topology, tied_exchanges, ours);
   return ours;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -41,19 +42,25 @@ class Topology {
   RankOrder order_;
 };
 
-/// A rank's communicators. All are made at start, in one order on every rank. Those with one member are there
-/// too.
+/// A rank's communicators, made in one order on every rank. Those with one member are there too. Engines that
+/// follow one another share them.
 struct Communicators {
-  std::unique_ptr<transport::Communicator> pipeline;  ///< ranks of our pipeline: activations, gradients
-  std::unique_ptr<transport::Communicator> replicas;  ///< ranks that hold the same blocks of the model:
+  std::shared_ptr<transport::Communicator> pipeline;  ///< ranks of our pipeline: activations, gradients
+  std::shared_ptr<transport::Communicator> replicas;  ///< ranks that hold the same blocks of the model:
                                                       ///< replicas_of(), or copies_of()
-  std::unique_ptr<transport::Communicator> tied;      ///< of a tied exchange, where we are in one
-  std::unique_ptr<transport::Communicator> all;
+  std::shared_ptr<transport::Communicator> tied;      ///< of a tied exchange, where we are in one
+  std::shared_ptr<transport::Communicator> all;
+  int copies = 1;  ///< for which they were made, and
+  std::vector<std::pair<int, int>> tied_exchanges;
 };
 
 /// Collective over the world, whose size is the topology's (UsageError). `copies`: of the weights.
 /// `tied_exchanges`: pairs of pipeline ranks that exchange a tied weight's accumulators, no rank in two.
 Communicators make_communicators(transport::World& world, const Topology& topology, int copies,
                                  const std::vector<std::pair<int, int>>& tied_exchanges);
+/// The same for other copies and exchanges: what does not depend on them is shared with `made`. Collective
+/// likewise.
+Communicators communicators_beside(transport::World& world, const Topology& topology, const Communicators& made,
+                                   int copies, const std::vector<std::pair<int, int>>& tied_exchanges);
 
 }  // namespace penstock::runtime

@@ -74,6 +74,10 @@ void run_ranks(const Job& job, const Body& body);
 std::vector<float> gradients_of(model::RankModel& rank);
 /// The micro-batches of a step of a replica.
 std::vector<HostBatch> batches_of(const Job& job, int step, int replica);
+/// Trains step `step` on this rank: its loss and norm are added.
+void train_step(const Job& job, runtime::PipelineEngine& engine, int step, Result& mine);
+/// Adds a rank's parameters; fails the test where others that hold them have other bits.
+void collect(model::RankModel& rank, Values& all);
 /// Trains `job.steps` steps on this rank; its parameters.
 Result train_rank(const Job& job, runtime::PipelineEngine& engine);
 /// Trains on all ranks, in this process. Fails the test where two ranks disagree about a loss, a norm, or a
