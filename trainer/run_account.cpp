@@ -52,14 +52,25 @@ std::string differences(const PartSeconds& measured, const PartSeconds& predicte
 
 RunAccount::RunAccount(const runtime::PipelinePlan& plan, const Job& job, JobCosts costs,
                        const ProcessorShare& share)
-    : program_(plan.training),
+    : program_(&plan.training),
       units_(plan, job, std::move(costs)),
-      costs_(program_, measured_steps),
+      costs_(plan.training, measured_steps),
       share_(share) {
   const JobCosts& given = units_.given();
   if (!given.measured || given.threads_per_processor > 1 || share.crowded()) return;
-  planned_ = accounting::predict(program_, units_.costs());
+  planned_ = accounting::predict(*program_, units_.costs());
   prediction_ = planned_;
+}
+
+void RunAccount::rearranged(const runtime::PipelinePlan& plan, const Job& job) {
+  program_ = &plan.training;
+  units_.rearranged(plan, job);
+  costs_ = accounting::MeasuredCosts(plan.training, measured_steps);
+  planned_.reset();
+  prediction_.reset();
+  own_costs_ = false;
+  steps_.clear();
+  seen_ = 0;
 }
 
 // Means of the actions, which the step is made of; medians of what else there is, which waits may hide in.
@@ -71,7 +82,7 @@ void RunAccount::predict_by_own_costs() {
   costs.optimizer_step = measured.optimizer_step;
   costs.tied_sum = measured.tied_sum;
   costs.traffic_slowdown = 0;  // the actions have it
-  prediction_ = accounting::predict(program_, costs);
+  prediction_ = accounting::predict(*program_, costs);
   own_costs_ = true;
 }
 
@@ -162,7 +173,7 @@ void RunAccount::conclude(int64_t step, const MemoryReport& memory, bool in_one_
   const PartSeconds expected = mean_over_ranks({&prediction_->account, 1});
   std::string text =
       fmt::format("step {:.4g} ms measured, {:.4g} predicted", 1e3 * measured, 1e3 * predicted);
-  if (program_.ranks.size() > 1) {
+  if (program_->ranks.size() > 1) {
     text +=
         fmt::format("; bubble {:.1f} % ({:.1f} %)", 100 * bubble, 100 * prediction_->figures.bubble_ratio);
   }

@@ -30,6 +30,10 @@ class RunAccount {
   /// `plan` outlives it. `share`: of processors; where they are crowded a profile predicts nothing.
   RunAccount(const runtime::PipelinePlan& plan, const Job& job, JobCosts costs, const ProcessorShare& share);
 
+  /// The steps to come are of another arrangement: units keep the costs that were measured, the rest begins
+  /// anew.
+  void rearranged(const runtime::PipelinePlan& plan, const Job& job);
+
   /// A step's times of our own pipeline, and the accounts of all pipelines.
   void add(std::span<const accounting::RankTimes> ranks, std::span<const accounting::StepAccount> accounts);
   /// `seconds`: the step as metrics state it.
@@ -62,7 +66,7 @@ class RunAccount {
 
   void predict_by_own_costs();
 
-  const schedule::Program& program_;
+  const schedule::Program* program_;
   RunCosts units_;
   accounting::MeasuredCosts costs_;
   ProcessorShare share_;

@@ -14,27 +14,25 @@ using schedule::InstructionKind;
 using schedule::Op;
 
 RunCosts::RunCosts(const runtime::PipelinePlan& plan, const Job& job, JobCosts costs)
-    : plan_(plan),
-      given_(std::move(costs)),
-      stages_by_rank_(plan.training.schedule.stages_by_rank()),
-      refined_(given_.model) {
-  layout_.units = plan.units;
-  for (size_t stage = 0; stage < plan.units.size(); ++stage) {
-    const std::vector<RecomputeMode>& listed = job.recompute.stages;
-    layout_.recompute.push_back(
-        runtime::planned_mode(stage < listed.size() ? listed[stage] : job.recompute.mode));
-  }
+    : given_(std::move(costs)), refined_(given_.model) {
+  rearranged(plan, job);
+}
+
+void RunCosts::rearranged(const runtime::PipelinePlan& plan, const Job& job) {
+  plan_ = &plan;
+  layout_ = layout_of(plan, job.recompute);
+  stages_by_rank_ = plan.training.schedule.stages_by_rank();
 }
 
 // Recomputation is measured on one micro-batch, whose share stands for all.
 planner::MeasuredRun RunCosts::measured(const accounting::RankTimes& times, int stage) const {
   planner::MeasuredRun run;
-  const auto block = static_cast<size_t>(plan_.training.schedule.block_of(stage));
-  const int first = plan_.first_unit(stage);
-  for (int unit = first; unit < first + plan_.unit_count(stage); ++unit)
+  const auto block = static_cast<size_t>(plan_->training.schedule.block_of(stage));
+  const int first = plan_->first_unit(stage);
+  for (int unit = first; unit < first + plan_->unit_count(stage); ++unit)
     run.members.push_back({unit, layout_.recompute[block]});
-  const auto rank = static_cast<size_t>(plan_.owner(stage));
-  const auto& list = plan_.training.ranks[rank].instructions;
+  const auto rank = static_cast<size_t>(plan_->owner(stage));
+  const auto& list = plan_->training.ranks[rank].instructions;
   double first_input = 0;
   run.micro_batches = 0;
   for (size_t i = 0; i < list.size(); ++i) {
@@ -64,9 +62,9 @@ planner::MeasuredRun RunCosts::measured(const accounting::RankTimes& times, int 
 
 void RunCosts::add(std::span<const accounting::RankTimes> ranks) {
   std::vector<planner::MeasuredRun> step;
-  const auto blocks = static_cast<size_t>(plan_.training.schedule.blocks());
-  for (int stage = 0; stage < plan_.stages(); ++stage) {
-    planner::MeasuredRun run = measured(ranks[static_cast<size_t>(plan_.owner(stage))], stage);
+  const auto blocks = static_cast<size_t>(plan_->training.schedule.blocks());
+  for (int stage = 0; stage < plan_->stages(); ++stage) {
+    planner::MeasuredRun run = measured(ranks[static_cast<size_t>(plan_->owner(stage))], stage);
     if (step.size() < blocks) {
       step.push_back(std::move(run));
     } else {
@@ -78,12 +76,12 @@ void RunCosts::add(std::span<const accounting::RankTimes> ranks) {
 
 schedule::Costs RunCosts::costs_of(const planner::ModelCosts& model) const {
   planner::Machine machine;
-  machine.ranks = plan_.topology.pipeline();
-  machine.replicas = plan_.topology.replicas();
+  machine.ranks = plan_->topology.pipeline();
+  machine.replicas = plan_->topology.replicas();
   machine.links = given_.links;
   // What a rank's units take on that rank is measured there.
   if (refined_.steps() == 0) machine.pace = given_.pace;
-  return layout_costs(planner::UnitSums(model), machine, plan_.training.schedule, layout_);
+  return layout_costs(planner::UnitSums(model), machine, plan_->training.schedule, layout_);
 }
 
 schedule::Costs RunCosts::costs() const {

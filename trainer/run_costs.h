@@ -22,6 +22,9 @@ class RunCosts {
   /// `plan` outlives it. `job`: decided, nothing open.
   RunCosts(const runtime::PipelinePlan& plan, const Job& job, JobCosts costs);
 
+  /// Units lie otherwise from now on; each keeps what was measured of it. As for the constructor.
+  void rearranged(const runtime::PipelinePlan& plan, const Job& job);
+
   /// A step of all ranks of a pipeline.
   void add(std::span<const accounting::RankTimes> ranks);
   int64_t steps() const { return refined_.steps(); }
@@ -43,7 +46,7 @@ class RunCosts {
   planner::MeasuredRun measured(const accounting::RankTimes& times, int stage) const;
   schedule::Costs costs_of(const planner::ModelCosts& model) const;
 
-  const runtime::PipelinePlan& plan_;
+  const runtime::PipelinePlan* plan_ = nullptr;
   JobCosts given_;
   planner::Layout layout_;
   std::vector<std::vector<int>> stages_by_rank_;

@@ -12,7 +12,7 @@ using schedule::InstructionKind;
 using schedule::Op;
 
 MeasuredCosts::MeasuredCosts(const schedule::Program& program, size_t steps)
-    : program_(program),
+    : program_(&program),
       stages_(static_cast<size_t>(program.schedule.stages())),
       links_(program.ranks.size() * program.ranks.size()),
       gradient_end_(stages_.size()) {
@@ -53,13 +53,13 @@ void MeasuredCosts::add(std::span<const RankTimes> ranks) {
   for (const Message& message : messages_) {
     const InstructionTimes& sent = ranks[message.source].instructions[message.send];
     const InstructionTimes& received = ranks[message.destination].instructions[message.receive];
-    links_[message.source * program_.ranks.size() + message.destination].push_back(
+    links_[message.source * program_->ranks.size() + message.destination].push_back(
         std::max(0.0, received.end - std::max(sent.start, received.start)));
   }
 }
 
 void MeasuredCosts::add_rank(const RankTimes& times, size_t rank) {
-  const auto& list = program_.ranks[rank].instructions;
+  const auto& list = program_->ranks[rank].instructions;
   double last_end = 0;  // of the rank's actions
   for (size_t i = 0; i < list.size(); ++i) {
     const InstructionTimes& at = times.instructions[i];
@@ -110,7 +110,7 @@ schedule::Costs MeasuredCosts::costs() const {
   costs.gradient_reduction.clear();
   for (const Samples& stage : stages_)
     costs.blocks.push_back({median(stage.forward), median(stage.input), median(stage.weight)});
-  for (int block = 0; block < program_.schedule.blocks(); ++block)
+  for (int block = 0; block < program_->schedule.blocks(); ++block)
     costs.gradient_reduction.push_back(median(stages_[static_cast<size_t>(block)].reduction));
   costs.links.clear();
   for (const std::vector<double>& link : links_) costs.links.push_back({0, median(link)});

@@ -36,7 +36,7 @@ class MeasuredCosts {
 
   void add_rank(const RankTimes& times, size_t rank);
 
-  const schedule::Program& program_;
+  const schedule::Program* program_;
   std::vector<Samples> stages_;
   std::vector<Message> messages_;
   std::vector<std::vector<double>> links_;  ///< (P · P)

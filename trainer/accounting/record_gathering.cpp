@@ -20,8 +20,7 @@ Tensor bytes_of(std::span<std::byte> record) {
 RecordGathering::RecordGathering(transport::World& world, Device& device,
                                  const std::vector<std::vector<int>>& pipelines,
                                  const schedule::Program& program)
-    : world_(world), abort_(world) {
-  const auto stages_by_rank = program.schedule.stages_by_rank();
+    : world_(world), device_(device), abort_(world) {
   const size_t ranks = program.ranks.size();
   std::vector<int> leaders;
   for (size_t replica = 0; replica < pipelines.size(); ++replica) {
@@ -35,8 +34,17 @@ RecordGathering::RecordGathering(transport::World& world, Device& device,
     pipeline_ = std::move(communicator);
   }
   if (leaders.size() > 1) leaders_ = world.create("accounting.leaders", leaders);
-  times_.resize(ranks);
-  records_.resize(ranks);
+  accounts_.resize(leads() && world.rank() == 0 ? pipelines.size() : 1);
+  summaries_.resize(accounts_.size());
+  stream_ = device.create_stream("accounting", StreamUse::transfer);
+  take_program(program);
+}
+
+void RecordGathering::take_program(const schedule::Program& program) {
+  const auto stages_by_rank = program.schedule.stages_by_rank();
+  const size_t ranks = program.ranks.size();
+  times_.assign(ranks, {});
+  records_.assign(ranks, {});
   std::vector<size_t> sizes(ranks);
   size_t bytes = 0;
   for (size_t rank = 0; rank < ranks; ++rank) {
@@ -50,15 +58,13 @@ RecordGathering::RecordGathering(transport::World& world, Device& device,
   StepAccount account;
   account.ranks.resize(ranks);
   account.stage_busy.resize(static_cast<size_t>(program.schedule.stages()));
-  accounts_.assign(leads() && world.rank() == 0 ? pipelines.size() : 1, account);
-  summaries_.resize(accounts_.size());
+  std::fill(accounts_.begin(), accounts_.end(), account);
   const size_t summary = summary_bytes(ranks, account.stage_busy.size());
-  memory_ = device.create_host_memory("records of steps", bytes + summaries_.size() * summary);
+  memory_ = device_.create_host_memory("records of steps", bytes + summaries_.size() * summary);
   std::byte* next = memory_->as<std::byte>();
   const auto take = [&next](size_t size) { return std::span(std::exchange(next, next + size), size); };
   for (size_t rank = 0; rank < ranks; ++rank) records_[rank] = take(sizes[rank]);
   for (std::span<std::byte>& each : summaries_) each = take(summary);
-  stream_ = device.create_stream("accounting", StreamUse::transfer);
 }
 
 // In groups that are held without allocating.

@@ -27,6 +27,10 @@ class RecordGathering {
   RecordGathering(transport::World& world, Device& device, const std::vector<std::vector<int>>& pipelines,
                   const schedule::Program& program);
 
+  /// Other records from now on: of another program of as many ranks. Not collective; between receive() and
+  /// send().
+  void take_program(const schedule::Program& program);
+
   /// This rank is the first of its pipeline.
   bool leads() const { return place_ == 0; }
   /// To be filled, then sent.
@@ -45,6 +49,7 @@ class RecordGathering {
   void exchange(transport::Communicator& communicator);
 
   transport::World& world_;
+  Device& device_;
   size_t place_ = 0;    ///< in our pipeline
   size_t replica_ = 0;  ///< our pipeline's number
   std::unique_ptr<transport::Communicator> pipeline_;
