@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
 
 #include "parallel/schedule/catalogue.h"
 
@@ -43,6 +44,33 @@ std::string to_string(const Arrangement& arrangement) {
     }
   }
   return text;
+}
+
+nlohmann::json json_of(const Arrangement& arrangement) {
+  nlohmann::json modes = nlohmann::json::array();
+  for (const Recompute mode : arrangement.layout.recompute) modes.push_back(planner::to_string(mode));
+  return {{"schedule", arrangement.schedule},  {"chunks", arrangement.chunks},
+          {"warmup_slack", arrangement.slack}, {"workload", arrangement.workload},
+          {"units", arrangement.layout.units}, {"recompute", modes}};
+}
+
+Arrangement arrangement_from(const nlohmann::json& told) {
+  Arrangement made;
+  made.schedule = told.at("schedule").get<std::string>();
+  made.chunks = told.at("chunks").get<int>();
+  made.slack = told.at("warmup_slack").get<int>();
+  made.workload = told.at("workload").get<size_t>();
+  made.layout.units = told.at("units").get<std::vector<int>>();
+  for (const nlohmann::json& mode : told.at("recompute"))
+    made.layout.recompute.push_back(recompute_named(mode.get<std::string>()));
+  return made;
+}
+
+Recompute recompute_named(const std::string& name) {
+  for (const Recompute mode : {Recompute::none, Recompute::selective, Recompute::full}) {
+    if (name == planner::to_string(mode)) return mode;
+  }
+  throw schedule::ScheduleError(fmt::format("recompute \"{}\": none, selective or full was expected", name));
 }
 
 Arrangement arrangement_of(const planner::Candidate& candidate) {

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include <nlohmann/json_fwd.hpp>
+
 #include "parallel/planner/machine.h"
 #include "parallel/planner/plan.h"
 #include "parallel/planner/rank_memory.h"
@@ -26,6 +28,14 @@ struct Arrangement {
 
 /// "1f1b, slack 1, units 9 8 8 9, recompute full in stages 0 1".
 std::string to_string(const Arrangement& arrangement);
+
+/// As events, checkpoints and ranks tell each other of it; arrangement_from() reads it, and throws nlohmann's
+/// exceptions or schedule::ScheduleError for JSON of another form.
+nlohmann::json json_of(const Arrangement& arrangement);
+Arrangement arrangement_from(const nlohmann::json& told);
+
+/// "none", "selective", "full"; schedule::ScheduleError for another name.
+planner::Recompute recompute_named(const std::string& name);
 
 /// What a planner chose.
 Arrangement arrangement_of(const planner::Candidate& candidate);

@@ -44,8 +44,14 @@ std::string Controller::intention() const {
                      state_ == State::cool_down ? fmt::format(", after {} windows of rest", cooling_) : "");
 }
 
+int64_t Controller::missing() const {
+  return std::max<int64_t>(0, options_.budget.warmup_steps - warm_up_steps_) +
+         static_cast<int64_t>(windows_.missing());
+}
+
 void Controller::report_limits(const Window& window, Verdict& verdict) {
   const AlarmWatch::News news = alarms_.add(window);
+  verdict.readings = alarms_.readings();
   for (const Alarm& alarm : news.raised) {
     nlohmann::json details = json_of(alarm);
     details["will"] = intention();
@@ -141,7 +147,17 @@ Controller::Left& Controller::leave(const Arrangement& arrangement) {
 
 std::vector<BudgetEvent> Controller::refused(int64_t step, const std::string& why) {
   Verdict verdict;
-  if (trial_) end_trial(false, {}, "it could not be applied: " + why, step, verdict);
+  if (trial_) {
+    end_trial(false, {}, "it could not be applied: " + why, step, verdict);
+  } else if (before_) {
+    verdict.events.push_back({"budget_refused",
+                              step,
+                              {{"arrangement", to_string(running())}, {"why", why}},
+                              fmt::format("budget: {} could not be applied: {}; {} runs on\n",
+                                          to_string(running()), why, to_string(*before_))});
+    run(simulated(*before_));
+  }
+  before_.reset();
   return std::move(verdict.events);
 }
 

@@ -46,6 +46,8 @@ struct Verdict {
   Command command = Command::go_on;
   std::optional<Arrangement> arrangement;  ///< to apply, or to go back to
   std::vector<BudgetEvent> events;
+  /// Every limit, where the step completed a window.
+  std::vector<AlarmWatch::Reading> readings;
 };
 
 /// Watches the budget, weighs actions, tries the best, and keeps what proves itself. A deterministic state
@@ -54,6 +56,10 @@ struct Verdict {
 ///     warm-up → watching ⇄ trial → kept, or rolled back → cool-down → watching
 class Controller {
  public:
+  /// The arrangement with which a run goes on that saved() this, where it is planned to begin with `first`.
+  /// Nothing: it was changed, and begins anew.
+  static std::optional<Arrangement> settled(const nlohmann::json& saved, const Arrangement& first);
+
   /// A trial that has not proved itself by then is rolled back.
   static constexpr int64_t longest_trial = 10;  ///< windows
 
@@ -65,10 +71,25 @@ class Controller {
 
   /// A finished step of the arrangement that runs, in order of steps.
   Verdict observe(const StepObservation& step);
-  /// The arrangement of the last `apply` could not be had, and the one before still runs.
+  /// The arrangement of the last verdict could not be had, and the one before still runs.
   std::vector<BudgetEvent> refused(int64_t step, const std::string& why);
+  /// What somebody asks for by hand (by_hand.h), after step `step`: applied without a trial, and rested after
+  /// like any action; a trial that is under way is over. What cannot be done is an event that says why.
+  Verdict by_hand(const std::string& request, int64_t step);
+  /// From now on an arrangement may take so much: as planner::Machine::memory_limit.
+  void limit_memory(std::vector<int64_t> limit) { options_.machine.memory_limit = std::move(limit); }
+
+  /// What a run goes on with after an interruption (saved.cpp): the arrangement that was chosen and
+  /// those that were left. A trial that is under way ends with the run: what counts is what was before it.
+  /// Measurement begins anew, as ranks may be on other machines. Null: nothing was ever changed.
+  nlohmann::json saved() const;
+  /// Takes over what was saved(), before the first step; false, and nothing changed, where it is of a run
+  /// that began with another arrangement. nlohmann's exceptions for JSON of another form.
+  bool restore(const nlohmann::json& saved);
 
   State state() const { return state_; }
+  /// Steps until the next window is complete.
+  int64_t missing() const;
   const Arrangement& running() const { return running_->arrangement(); }
 
  private:
@@ -123,8 +144,13 @@ class Controller {
   void report_limits(const Window& window, Verdict& verdict);
   bool anything_new() const;
   void consider(int64_t step, Verdict& verdict);
+  /// Costs as they are measured now, and the machine at the ranks' present paces.
+  std::vector<planner::Workload> workloads_now() const;
+  planner::Machine machine_now(const std::vector<planner::Workload>& workloads) const;
   std::vector<Weighed> weigh(const planner::Machine& machine, const std::vector<planner::Workload>& workloads,
                              std::string& refusals);
+  /// What a request by hand comes to. std::invalid_argument with the reason for nothing.
+  Arrangement wanted(const std::string& request);
   const Left* left(const Arrangement& arrangement) const;
   /// May not be tried: it failed with the costs of now, or it is a micro-batch size that was left.
   bool barred(const Arrangement& arrangement) const;
@@ -150,6 +176,8 @@ class Controller {
   std::unique_ptr<SimulatedArrangement> running_;
   std::vector<std::array<double, 3>> expected_;
   std::optional<Trial> trial_;
+  std::optional<Arrangement> before_;    ///< what ran before the last verdict
+  std::optional<Arrangement> previous_;  ///< to which `revert` goes back
   std::vector<Left> left_;
   // When it was last weighed that nothing helps.
   size_t fruitless_segment_ = 0;

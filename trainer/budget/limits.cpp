@@ -71,6 +71,7 @@ AlarmWatch::News AlarmWatch::add(const Window& window) {
   News news;
   for (Watched& at : watched_) {
     const std::optional<double> found = figure_of(window, at.limit.figure);
+    at.last = found;
     if (!found) continue;
     if (*found > at.limit.value) {
       if (at.broken == 0) {
@@ -93,6 +94,12 @@ AlarmWatch::News AlarmWatch::add(const Window& window) {
     }
   }
   return news;
+}
+
+std::vector<AlarmWatch::Reading> AlarmWatch::readings() const {
+  std::vector<Reading> made;
+  for (const Watched& at : watched_) made.push_back({at.limit, at.last, at.alarming});
+  return made;
 }
 
 bool AlarmWatch::alarming() const {

@@ -64,6 +64,13 @@ class AlarmWatch {
   News add(const Window& window);
   /// Some limit is alarming, and the last window broke it.
   bool alarming() const;
+  /// Each limit as the last window found it.
+  struct Reading {
+    Limit limit;
+    std::optional<double> found;  ///< nothing: the window has no such figure
+    bool alarming = false;
+  };
+  std::vector<Reading> readings() const;
 
  private:
   struct Watched {
@@ -73,6 +80,7 @@ class AlarmWatch {
     double sum = 0;  ///< of the figure, over the broken windows
     int64_t since_step = 0;
     bool alarming = false;
+    std::optional<double> last = std::nullopt;
   };
 
   std::vector<Watched> watched_;

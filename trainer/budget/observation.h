@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "parallel/planner/refined_costs.h"
@@ -26,9 +27,10 @@ struct StepObservation {
   std::vector<planner::MeasuredRun> runs;
 };
 
-/// A step that was accounted for, of a pipeline that was arranged like `running`; `figures` as
-/// accounting::figures_of says.
-StepObservation observe(int64_t step, const accounting::StepAccount& account,
+/// A step that was accounted for, of pipelines that were arranged like `running`: a replica each; `figures`
+/// as accounting::figures_of says. What units took is, rank by rank, that of the replica whose rank worked
+/// longest: the others wait for it when gradients are summed.
+StepObservation observe(int64_t step, std::span<const accounting::StepAccount> replicas,
                         const accounting::StepFigures& figures, const SimulatedArrangement& running);
 
 /// Adds seconds to the entry of the same rank or link.

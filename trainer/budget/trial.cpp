@@ -52,6 +52,7 @@ void Controller::start_trial(const Weighed& best, const std::vector<planner::Wor
     trial.before.push_back(next->step(*trial.new_sums, pace) / old);
   }
   trial.old_ratio = estimate_mean(std::move(ratios), 0);
+  before_ = running();
   trial.old = std::move(running_);
   run(std::move(next));
   trial_ = std::move(trial);
@@ -138,7 +139,11 @@ void Controller::end_trial(bool kept, const Findings& found, const std::string& 
   state_ = State::cool_down;
   cooling_ = options_.budget.cooldown_windows;
   fruitless_levels_.clear();
-  if (kept) return;
+  if (kept) {
+    previous_ = trial.old->arrangement();
+    return;
+  }
+  before_ = running();
   verdict.command = Verdict::Command::roll_back;
   verdict.arrangement = trial.old->arrangement();
   run(std::move(trial.old));

@@ -83,11 +83,22 @@ std::vector<Controller::Weighed> Controller::weigh(const planner::Machine& machi
   return all;
 }
 
-void Controller::consider(int64_t step, Verdict& verdict) {
-  const std::vector<Workload> workloads = scaled(options_.workloads, history_.action_factors());
+std::vector<Workload> Controller::workloads_now() const {
+  if (history_.segment().empty()) return options_.workloads;
+  return scaled(options_.workloads, history_.action_factors());
+}
+
+planner::Machine Controller::machine_now(const std::vector<Workload>& workloads) const {
   planner::Machine machine = options_.machine;
+  if (history_.segment().empty()) return machine;
   const planner::UnitSums sums(workloads[running().workload].model);
   machine.pace = SegmentPaces(history_.segment(), totals(running_->work(sums))).mean;
+  return machine;
+}
+
+void Controller::consider(int64_t step, Verdict& verdict) {
+  const std::vector<Workload> workloads = workloads_now();
+  const planner::Machine machine = machine_now(workloads);
   std::string refusals;
   std::vector<Weighed> all = weigh(machine, workloads, refusals);
   const auto best = std::find_if(all.begin(), all.end(), [this](const Weighed& each) {

@@ -39,6 +39,8 @@ class WindowBuilder {
 
   /// The window that this step completes.
   std::optional<Window> add(const StepObservation& step);
+  /// Steps until then.
+  size_t missing() const { return size_ - steps_.size(); }
 
  private:
   Window close() const;

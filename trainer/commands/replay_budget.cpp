@@ -58,7 +58,7 @@ class Arranged {
           const accounting::StepAccount& account = accountant_.account(times, end.value_or(begin));
           end = account.end;
           const accounting::StepFigures figures = figures_of(account, accountant_.stages_by_rank());
-          sink(budget::observe(static_cast<int64_t>(step), account, figures, simulated_),
+          sink(budget::observe(static_cast<int64_t>(step), {&account, 1}, figures, simulated_),
                summary_.add(step, ranks));
         });
   }
