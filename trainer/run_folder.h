@@ -28,6 +28,7 @@ class RunPaths {
   std::filesystem::path events() const { return root_ / "events.jsonl"; }
   std::filesystem::path status() const { return root_ / "status.json"; }
   std::filesystem::path logs() const { return root_ / "logs"; }
+  std::filesystem::path prometheus() const { return root_ / "metrics.prom"; }
   std::filesystem::path tensorboard() const { return root_ / "tensorboard"; }
   std::filesystem::path checkpoints() const { return root_ / "checkpoints"; }
   std::filesystem::path trace() const { return root_ / "trace"; }

@@ -25,6 +25,7 @@ RunReports::Leader::Leader(const RunPaths& paths, const Job& job, int64_t attemp
       events(paths.events().string(), attempt, sink),
       status(paths.status().string(), sink) {
   if (job.log.tensorboard) tensorboard.emplace(paths.tensorboard().string(), resumed_step, sink);
+  if (job.log.prometheus) prometheus.emplace(paths.prometheus().string(), job.run.name, sink);
 }
 
 RunReports::RunReports(const RunPaths& paths, const Job& job, int rank, uint64_t attempt,
@@ -43,6 +44,7 @@ void RunReports::step(const report::StepMetrics& metrics) {
   if (!leader_) return;
   leader_->metrics.write(metrics);
   if (leader_->tensorboard) leader_->tensorboard->write(metrics);
+  if (leader_->prometheus) leader_->prometheus->step(metrics);
   leader_->console.step(metrics);
 }
 
@@ -62,6 +64,19 @@ void RunReports::event(std::string_view name, int64_t step, const nlohmann::json
 
 void RunReports::scalar(std::string_view tag, double value, int64_t step) {
   if (leader_ && leader_->tensorboard) leader_->tensorboard->write(tag, value, step);
+}
+
+void RunReports::limits(const std::vector<report::LimitGauge>& limits, int64_t step) {
+  for (const report::LimitGauge& each : limits) {
+    if (each.found) scalar("budget/" + each.name, *each.found, step);
+    scalar("budget/" + each.name + "_limit", each.limit, step);
+    scalar("budget/" + each.name + "_alarming", each.alarming ? 1 : 0, step);
+  }
+  if (leader_ && leader_->prometheus) leader_->prometheus->limits(limits);
+}
+
+void RunReports::rearranged() {
+  if (leader_ && leader_->prometheus) leader_->prometheus->rearranged();
 }
 
 void RunReports::publish() {

@@ -5,12 +5,14 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
 #include "trainer/job/job.h"
 #include "trainer/report/event_writer.h"
 #include "trainer/report/metrics_writer.h"
+#include "trainer/report/prometheus_file.h"
 #include "trainer/report/rank_log.h"
 #include "trainer/report/status_file.h"
 #include "trainer/report/step_console.h"
@@ -36,6 +38,10 @@ class RunReports {
   void event(std::string_view name, int64_t step, const nlohmann::json& details);
   /// A TensorBoard scalar beside the step's own.
   void scalar(std::string_view tag, double value, int64_t step);
+  /// Limits of the bubble budget as a window that ended with `step` found them: TensorBoard and Prometheus.
+  void limits(const std::vector<report::LimitGauge>& limits, int64_t step);
+  /// The run was arranged otherwise.
+  void rearranged();
   /// Publishes status() to status.json after the caller changed it.
   void publish();
   report::Status& status() { return status_; }
@@ -51,6 +57,7 @@ class RunReports {
     report::MetricsWriter metrics;
     report::EventWriter events;
     std::optional<report::TensorBoardWriter> tensorboard;
+    std::optional<report::PrometheusFile> prometheus;
     report::StatusFile status;
   };
   report::RankLog log_;
