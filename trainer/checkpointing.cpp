@@ -31,12 +31,13 @@ std::string attempt_to(Act&& act) {
 
 Checkpointing::Checkpointing(const RankContext& context, const RunPaths& paths, uint64_t attempt,
                              std::string data_fingerprint, const std::string& matmul_plans,
-                             SpikeDetector& spikes)
+                             SpikeDetector& spikes, const BudgetSteering& steering)
     : context_(context),
       folder_(paths.checkpoints().string()),
       data_fingerprint_(std::move(data_fingerprint)),
       matmul_plans_(matmul_plans.empty() ? nlohmann::json() : nlohmann::json::parse(matmul_plans)),
       spikes_(spikes),
+      steering_(steering),
       writer_(folder_, attempt) {
   std::array<int64_t, 1> bytes{static_cast<int64_t>(checkpoint::shard_bytes(sources()))};
   context_.world.all_reduce(bytes, transport::Reduction::sum);
@@ -45,8 +46,8 @@ Checkpointing::Checkpointing(const RankContext& context, const RunPaths& paths, 
 
 std::vector<checkpoint::Source> Checkpointing::sources() const {
   // Replicas hold the same bits; the first one's are saved.
-  if (context_.engine.place().replica != 0) return {};
-  return model_sources(context_.engine.rank().parameters());
+  if (context_.engine->place().replica != 0) return {};
+  return model_sources(context_.engine->rank().parameters());
 }
 
 void Checkpointing::wish(const StepSummary& result, Decision& wishes) {
@@ -86,8 +87,8 @@ void Checkpointing::save(int64_t step) {
 // same on all.
 std::string Checkpointing::write_and_commit(int64_t step, uint64_t& bytes) {
   transport::World& world = context_.world;
-  context_.engine.stream().synchronize();
-  std::string failure = differing_copies(context_.engine, world);
+  context_.engine->stream().synchronize();
+  std::string failure = differing_copies(*context_.engine, world);
   if (failure.empty()) {
     failure = attempt_to([&] {
       if (context_.leads()) writer_.begin(step);
@@ -99,7 +100,7 @@ std::string Checkpointing::write_and_commit(int64_t step, uint64_t& bytes) {
     std::vector<checkpoint::Source> mine = sources();
     failure = attempt_to([&] {
       const std::vector<std::byte> copies =
-          copy_to_host(mine, context_.engine.rank().memory().device(), context_.engine.stream());
+          copy_to_host(mine, context_.engine->rank().memory().device(), context_.engine->stream());
       if (!mine.empty()) entry = checkpoint::to_text(writer_.write(step, world.rank(), mine));
     });
     // A rank's answer: "+" and its entry, or "-" and its failure.
@@ -130,6 +131,8 @@ checkpoint::Manifest Checkpointing::manifest(int64_t step) const {
   manifest.program = fmt::format("penstock {} ({})", build_info().version, build_info().git_id);
   manifest.state["spike_losses"] = spikes_.state();
   if (!matmul_plans_.is_null()) manifest.state[matmul_plans_state] = matmul_plans_;
+  // Where nothing was arranged otherwise there is nothing to go on with.
+  if (nlohmann::json saved = steering_.saved(); !saved.is_null()) manifest.state["budget"] = std::move(saved);
   return manifest;
 }
 

@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "trainer/budget_steering.h"
 #include "trainer/checkpoint/checkpoint_writer.h"
 #include "trainer/participant.h"
 #include "trainer/rank_context.h"
@@ -21,7 +22,8 @@ class Checkpointing : public Participant {
   /// Collective. `data_fingerprint`: rank 0's. `matmul_plans`: MatmulPlans::text(); empty where there are
   /// none. SaveError if the disk has no room for a checkpoint.
   Checkpointing(const RankContext& context, const RunPaths& paths, uint64_t attempt,
-                std::string data_fingerprint, const std::string& matmul_plans, SpikeDetector& spikes);
+                std::string data_fingerprint, const std::string& matmul_plans, SpikeDetector& spikes,
+                const BudgetSteering& steering);
 
   void wish(const StepSummary& result, Decision& wishes) override;
   void act(const StepSummary& result, const Decision& decision) override;
@@ -43,6 +45,7 @@ class Checkpointing : public Participant {
   std::string data_fingerprint_;
   nlohmann::json matmul_plans_;
   SpikeDetector& spikes_;
+  const BudgetSteering& steering_;
   checkpoint::CheckpointWriter writer_;
   double save_seconds_ = 0;
   std::string failure_;

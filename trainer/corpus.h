@@ -37,6 +37,8 @@ class Corpus {
   /// compared).
   Corpus(const Job& job, const data::Tokenizer* tokenizer, bool opens_files);
 
+  /// Whether token files are open here.
+  bool opened() const { return train_ != nullptr; }
   /// XXH3 over what decides the samples; empty without files.
   std::string fingerprint() const { return train_ ? train_->fingerprint() : std::string(); }
   /// Null where the job has no validation file.

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "parallel/runtime/model_footprint.h"
+#include "trainer/arranged_job.h"
 #include "trainer/memory_limit.h"
 
 namespace penstock {
@@ -38,32 +39,6 @@ planner::RecomputeChoice recompute_choice(const RecomputeSection& recompute) {
   return choice;
 }
 
-// What a plan decided, as rank 0 tells the others.
-std::string text_of(const Job& job) {
-  nlohmann::json stages = nlohmann::json::array();
-  for (const RecomputeMode mode : job.recompute.stages) stages.push_back(static_cast<int>(mode));
-  return nlohmann::json{{"schedule", job.parallel.schedule},
-                        {"chunks", job.parallel.chunks},
-                        {"warmup_slack", job.parallel.warmup_slack},
-                        {"partition", job.parallel.partition_units},
-                        {"recompute", static_cast<int>(job.recompute.mode)},
-                        {"stages", stages}}
-      .dump();
-}
-
-void take(const std::string& text, Job& job) {
-  const nlohmann::json told = nlohmann::json::parse(text);
-  job.parallel.schedule = told.at("schedule").get<std::string>();
-  job.parallel.chunks = told.at("chunks").get<int64_t>();
-  job.parallel.warmup_slack = told.at("warmup_slack").get<int64_t>();
-  job.parallel.partition = PartitionMethod::units;
-  job.parallel.partition_units = told.at("partition").get<std::vector<int64_t>>();
-  job.recompute.mode = static_cast<RecomputeMode>(told.at("recompute").get<int>());
-  job.recompute.stages.clear();
-  for (const auto& mode : told.at("stages"))
-    job.recompute.stages.push_back(static_cast<RecomputeMode>(mode.get<int>()));
-}
-
 }  // namespace
 
 bool leaves_open(const Job& job) {
@@ -94,23 +69,7 @@ planner::PlanRequest plan_request(const Job& job, const JobCosts& costs,
 }
 
 Job decided_job(Job job, const planner::Plan& plan) {
-  job.parallel.schedule = plan.chosen.schedule;
-  job.parallel.chunks = plan.chosen.chunks;
-  job.parallel.warmup_slack = plan.chosen.slack;
-  const planner::Layout& layout = plan.chosen.layout;
-  job.parallel.partition = PartitionMethod::units;
-  job.parallel.partition_units.assign(layout.units.begin(), layout.units.end());
-  job.recompute.stages.clear();
-  const planner::Recompute first = layout.recompute.front();
-  if (std::all_of(layout.recompute.begin(), layout.recompute.end(),
-                  [&](planner::Recompute mode) { return mode == first; })) {
-    job.recompute.mode = runtime::recompute_mode(first);
-  } else {
-    job.recompute.mode = RecomputeMode::none;
-    for (const planner::Recompute mode : layout.recompute)
-      job.recompute.stages.push_back(runtime::recompute_mode(mode));
-  }
-  return job;
+  return arranged_job(std::move(job), budget::arrangement_of(plan.chosen));
 }
 
 Job plain_job(Job job) {
@@ -132,14 +91,15 @@ PlannedJob planned_job(const Job& job, Backend& backend, transport::World* world
   }
   JobCosts costs = job_costs(job, backend, world);
   planned.note = std::move(costs.note);
+  std::string chosen;
   if (world == nullptr || world->rank() == 0) {
     planned.question = plan_request(
         job, costs, device_memory_limit(job, *backend.device, job.parallel.pipeline * job.parallel.data));
     planned.plan = planner::make_plan(planned.question);
-    planned.job = decided_job(job, *planned.plan);
+    chosen = budget::json_of(budget::arrangement_of(planned.plan->chosen)).dump();
   }
-  if (world != nullptr && world->size() > 1)
-    take(world->broadcast(world->rank() == 0 ? text_of(planned.job) : std::string(), 0), planned.job);
+  if (world != nullptr && world->size() > 1) chosen = world->broadcast(chosen, 0);
+  planned.job = arranged_job(job, budget::arrangement_from(nlohmann::json::parse(chosen)));
   planned.request = pipeline_request(planned.job);
   planned.request.costs = std::move(costs.model);
   return planned;

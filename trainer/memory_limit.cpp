@@ -134,6 +134,33 @@ void check_memory_limit(const MemoryReport& report, const Job& asked, const Devi
                   mebibytes(static_cast<int64_t>(outside_reserve)), memory_advice(asked)));
 }
 
+void check_room_beside(const MemoryReport& running, const MemoryReport& next, const Job& asked,
+                       const Device& device, bool in_one_process) {
+  const std::optional<int64_t> limit = stated_memory_limit(asked);
+  for (size_t rank = 0; limit && rank < next.ranks.size(); ++rank) {
+    const auto held = static_cast<int64_t>(running.ranks[rank].device.bytes());
+    const auto needed = static_cast<int64_t>(next.total(rank));
+    if (held + needed <= *limit) continue;
+    throw MemoryLimitError(fmt::format(
+        "both arrangements do not fit on pipeline rank {} while units move: {} bytes are held and {} needed "
+        "beside them, {} allowed (parallel.memory_limit_gib = {:g})",
+        rank, held, needed, *limit, asked.parallel.memory_limit_gib));
+  }
+  // What the machine has left is beside what runs.
+  if (!limit) check_this_machine(next, asked, device, in_one_process);
+}
+
+std::vector<int64_t> room_beside(const MemoryReport& running, const Job& job, const Device& device) {
+  std::vector<int64_t> room;
+  const bool stated = stated_memory_limit(job).has_value();
+  const auto ranks = static_cast<int64_t>(running.ranks.size()) * running.replicas;
+  for (const RankMemory& rank : running.ranks) {
+    const int64_t held = stated ? static_cast<int64_t>(rank.device.bytes()) : 0;
+    room.push_back(std::max<int64_t>(1, device_memory_limit(job, device, ranks) - held));
+  }
+  return room;
+}
+
 std::string outside_warning(const MemoryReport& report, const Job& job, int64_t ranks_here) {
   const auto held = static_cast<int64_t>(report.outside);
   const int64_t reserved = static_cast<int64_t>(outside_reserve) * ranks_here;

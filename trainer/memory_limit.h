@@ -5,6 +5,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "kernels/device/device.h"
 #include "trainer/job/job.h"
@@ -40,6 +41,14 @@ int64_t device_memory_limit(const Job& job, const Device& device, int64_t ranks_
 /// arenas are made.
 void check_memory_limit(const MemoryReport& report, const Job& asked, const Device& device,
                         bool in_one_process);
+
+/// Throws MemoryLimitError with the numbers where `next` has no room beside the arrangement that runs, under
+/// parallel.memory_limit_gib or, with "auto", in what this machine has left.
+void check_room_beside(const MemoryReport& running, const MemoryReport& next, const Job& asked,
+                       const Device& device, bool in_one_process);
+/// What arenas of each pipeline rank may take beside those that run: what check_room_beside() would let pass,
+/// as far as it can be known before.
+std::vector<int64_t> room_beside(const MemoryReport& running, const Job& job, const Device& device);
 
 /// What to change in the job so that a rank needs less; ends with "or raise the limit" where there is one.
 std::string memory_advice(const Job& asked);

@@ -21,7 +21,7 @@ void NumericsGuard::wish(const StepSummary& result, Decision& wishes) {
 
 void NumericsGuard::judge_nonfinite(const StepSummary& result, Decision& wishes) {
   const int64_t step = result.step - 1;
-  const auto finding = context_.engine.find_nonfinite(batches_.of(step).bands());
+  const auto finding = context_.engine->find_nonfinite(batches_.of(step).bands());
   std::string where =
       "running the step again showed no such value in any unit: memory or hardware may be at fault";
   nlohmann::json details{{"loss", std::isfinite(result.loss)},

@@ -23,9 +23,14 @@ struct Decision {
   bool evaluate = false;
   bool save = false;
   bool stop = false;
+  bool trace = false;                  ///< of the next step
   bool finished = false;               ///< the last step is done; nothing was cut short
   ExitCode code = ExitCode::finished;  ///< when stopping
   std::string reason;                  ///< when stopping, of the rank that asked
+  std::string arrangement;  ///< rank 0 alone: in which to go on (budget::text_of); empty: as before
+
+  /// The next step does not follow at once.
+  bool pauses() const { return evaluate || save || stop || !arrangement.empty(); }
 
   /// Takes over every wish of `other`; the first one to stop gives code and reason.
   void merge(const Decision& other);
@@ -40,6 +45,8 @@ class Participant {
   virtual ~Participant() = default;
   virtual void wish(const StepSummary& /*result*/, Decision& /*wishes*/) {}
   virtual void act(const StepSummary& /*result*/, const Decision& /*decision*/) {}
+  /// The run goes on in another arrangement: RankContext has another engine.
+  virtual void rearranged() {}
 };
 
 }  // namespace penstock

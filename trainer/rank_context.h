@@ -1,5 +1,7 @@
 #pragma once
 
+#include <memory>
+
 #include "kernels/transport/world.h"
 #include "parallel/runtime/pipeline_engine.h"
 #include "trainer/accounting/host_times.h"
@@ -12,9 +14,9 @@ namespace penstock {
 
 /// What a rank's participants in the step loop share. All of it outlives them.
 struct RankContext {
-  const Job& job;
+  const Job& job;  ///< as it is arranged now
   transport::World& world;
-  runtime::PipelineEngine& engine;
+  std::unique_ptr<runtime::PipelineEngine>& engine;  ///< never null; another one after a rearrangement
   Corpus& corpus;
   RunReports& reports;
   accounting::HostTimes& host;

@@ -48,21 +48,22 @@ report::RankMetrics metrics_of(const StepAccount& step, int rank, int replica) {
 }  // namespace
 
 StepAccounting::StepAccounting(const RankContext& context, Device& device, transport::ClockAlignment& clocks,
-                               StepReport& step_report, RunAccount& run)
+                               StepReport& step_report, RunAccount& run, BudgetSteering& steering)
     : context_(context),
       step_report_(step_report),
       run_(run),
+      steering_(steering),
       clock_(*device.options().clock),
       clocks_(clocks),
       standstills_(clock_),
-      gathering_(context.world.hosts(), device, pipelines_of(context.engine.plan().topology),
-                 context.engine.plan().training) {
+      gathering_(context.world.hosts(), device, pipelines_of(context.engine->plan().topology),
+                 context.engine->plan().training) {
   if (gathering_.leads())
-    accountant_ = std::make_unique<accounting::Accountant>(context.engine.plan().training);
+    accountant_ = std::make_unique<accounting::Accountant>(context.engine->plan().training);
 }
 
 void StepAccounting::act(const StepSummary& result, const Decision& decision) {
-  const bool pauses = decision.evaluate || decision.save || decision.stop;
+  const bool pauses = decision.pauses();
   take_record(result, pauses);
   gathering_.send();
   travelling_ = true;
@@ -71,8 +72,17 @@ void StepAccounting::act(const StepSummary& result, const Decision& decision) {
   settle();
 }
 
+void StepAccounting::rearranged() {
+  const schedule::Program& program = context_.engine->plan().training;
+  gathering_.take_program(program);
+  if (accountant_) accountant_ = std::make_unique<accounting::Accountant>(program);
+  // What the change took is part of no step.
+  step_end_.reset();
+  run_.rearranged(context_.engine->plan(), context_.job);
+}
+
 void StepAccounting::take_record(const StepSummary& result, bool pauses) {
-  const runtime::PipelineEngine& engine = context_.engine;
+  const runtime::PipelineEngine& engine = *context_.engine;
   if (taken_ > 0 && taken_ % clock_steps == 0) clocks_.measure();
   accounting::RankTimes& own = gathering_.own();
   const double now = clock_.now();
@@ -138,6 +148,7 @@ void StepAccounting::report(std::span<const StepAccount> accounts) {
   }
   run_.add_step(*metrics->step_ms / 1e3, figures);
   run_.announce_costs(metrics->step, context_.reports);
+  steering_.observe(metrics->step, accounts, figures);
 }
 
 }  // namespace penstock

@@ -9,6 +9,7 @@
 #include "trainer/accounting/accountant.h"
 #include "trainer/accounting/record_gathering.h"
 #include "trainer/accounting/standstill_watch.h"
+#include "trainer/budget_steering.h"
 #include "trainer/participant.h"
 #include "trainer/rank_context.h"
 #include "trainer/run_account.h"
@@ -22,11 +23,12 @@ namespace penstock {
 class StepAccounting : public Participant {
  public:
   /// Collective. `device`: of the hosts' messages. `clocks` were measured. `step_report` writes what is
-  /// found.
+  /// found. `steering`: shown every step.
   StepAccounting(const RankContext& context, Device& device, transport::ClockAlignment& clocks,
-                 StepReport& step_report, RunAccount& run);
+                 StepReport& step_report, RunAccount& run, BudgetSteering& steering);
 
   void act(const StepSummary& result, const Decision& decision) override;
+  void rearranged() override;
   /// Every rank, once the next step is enqueued. Nothing is left to do if the step was settled before.
   void settle();
 
@@ -40,6 +42,7 @@ class StepAccounting : public Participant {
   RankContext context_;
   StepReport& step_report_;
   RunAccount& run_;
+  BudgetSteering& steering_;
   const Clock& clock_;
   transport::ClockAlignment& clocks_;
   accounting::StandstillWatch standstills_;

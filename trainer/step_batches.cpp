@@ -50,6 +50,10 @@ int64_t StepBatches::first_sample(int64_t step, int replica, int64_t micro_batch
   return step * global_ + replica * (global_ / replicas_) + micro_batch * micro_;
 }
 
+void StepBatches::forget() {
+  for (Entry& entry : entries_) entry.step = -1;
+}
+
 BatchSet& StepBatches::of(int64_t step) {
   Entry& entry = entries_[static_cast<size_t>(step % 2)];
   if (entry.step != step) {

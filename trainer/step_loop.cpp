@@ -5,7 +5,9 @@ namespace penstock {
 void Decision::merge(const Decision& other) {
   evaluate |= other.evaluate;
   save |= other.save;
+  trace |= other.trace;
   finished |= other.finished;
+  if (arrangement.empty()) arrangement = other.arrangement;
   if (other.stop && !stop) {
     code = other.code;
     reason = other.reason;

@@ -30,9 +30,9 @@ class RankEvents {
       : context_(context),
         clocks_(clocks),
         rank_(context.world.rank()),
-        message_bytes_(model::boundary_bytes(context.engine.rank().config())) {
-    const runtime::Topology& topology = context.engine.plan().topology;
-    const runtime::Place& place = context.engine.place();
+        message_bytes_(model::boundary_bytes(context.engine->rank().config())) {
+    const runtime::Topology& topology = context.engine->plan().topology;
+    const runtime::Place& place = context.engine->place();
     std::string name = fmt::format("rank {}", rank_);
     if (topology.replicas() > 1)
       name += fmt::format(": replica {} of {}, pipeline rank {} of {}", place.replica, topology.replicas(),
@@ -71,13 +71,13 @@ class RankEvents {
   int64_t nanoseconds(double seconds) const { return std::llround(clocks_.to_rank_zero(seconds) * 1e9); }
 
   int world_rank(int pipeline_rank) const {
-    const runtime::PipelineEngine& engine = context_.engine;
+    const runtime::PipelineEngine& engine = *context_.engine;
     return engine.plan().topology.world_rank({pipeline_rank, engine.place().replica});
   }
 
   // Both ends of a message have the same place in the global order of their pipeline.
   int64_t arrow_id(const Instruction& at) const {
-    const runtime::PipelineEngine& engine = context_.engine;
+    const runtime::PipelineEngine& engine = *context_.engine;
     return int64_t{engine.place().replica} * engine.plan().training.orders + at.order;
   }
 
@@ -111,16 +111,18 @@ class RankEvents {
 StepTrace::StepTrace(const RankContext& context, const RunPaths& paths, transport::ClockAlignment& clocks)
     : context_(context), paths_(paths), clocks_(clocks) {}
 
-bool StepTrace::traced(int64_t step) const {
+bool StepTrace::listed(int64_t step) const {
   const std::vector<int64_t>& steps = context_.job.trace.steps;
   return std::find(steps.begin(), steps.end(), step) != steps.end();
 }
 
 void StepTrace::act(const StepSummary& result, const Decision& decision) {
-  if (traced(result.step)) {
+  const bool traced = wished_ || listed(result.step);
+  wished_ = decision.trace;
+  if (traced) {
     clocks_.measure();
     trace(result.step);
-  } else if (traced(result.step + 1) && !decision.stop) {
+  } else if ((wished_ || listed(result.step + 1)) && !decision.stop) {
     clocks_.measure();  // the traced step lies between two measurements
   }
 }
@@ -128,13 +130,13 @@ void StepTrace::act(const StepSummary& result, const Decision& decision) {
 std::string StepTrace::events(int64_t step) const {
   RankEvents events(context_, clocks_);
   // The engine counts the steps before, the user those that are done.
-  for (const Stamp& stamp : context_.engine.stamps(static_cast<uint64_t>(step) - 1)) events.add(stamp);
+  for (const Stamp& stamp : context_.engine->stamps(static_cast<uint64_t>(step) - 1)) events.add(stamp);
   return events.text();
 }
 
 void StepTrace::trace(int64_t step) {
   transport::World& world = context_.world;
-  const std::span<const Stamp> stamps = context_.engine.stamps(static_cast<uint64_t>(step) - 1);
+  const std::span<const Stamp> stamps = context_.engine->stamps(static_cast<uint64_t>(step) - 1);
   std::array<double, 1> error{stamps.empty() ? 0 : clocks_.error(stamps.front().start)};
   world.all_reduce(error, transport::Reduction::maximum);
   const std::vector<std::string> all = world.gather(events(step));

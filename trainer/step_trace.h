@@ -10,8 +10,9 @@
 
 namespace penstock {
 
-/// Writes `trace/step-00000012.json` for each of the job's `trace.steps`: when every instruction of every
-/// rank ran, all on rank 0's clock. Collected when the step is over; no step that is not traced pays for it.
+/// Writes `trace/step-00000012.json` for each of the job's `trace.steps`, and for steps that somebody wishes
+/// to see (Decision::trace): when every instruction of every rank ran, all on rank 0's clock. Collected when
+/// the step is over; no step that is not traced pays for it.
 class StepTrace : public Participant {
  public:
   /// `clocks` were measured, and outlive it.
@@ -19,7 +20,8 @@ class StepTrace : public Participant {
   void act(const StepSummary& result, const Decision& decision) override;
 
  private:
-  bool traced(int64_t step) const;
+  /// Whether the job lists it.
+  bool listed(int64_t step) const;
   void trace(int64_t step);
   /// Our part of the file.
   std::string events(int64_t step) const;
@@ -28,6 +30,7 @@ class StepTrace : public Participant {
   RankContext context_;
   RunPaths paths_;
   transport::ClockAlignment& clocks_;
+  bool wished_ = false;  ///< the next step
 };
 
 }  // namespace penstock

@@ -4,13 +4,15 @@
 
 namespace penstock {
 
-StopRequests::StopRequests(StopSwitch* stop, RunReports& reports, std::function<double()> save_seconds)
-    : stop_(stop), reports_(reports), save_seconds_(std::move(save_seconds)) {}
+StopRequests::StopRequests(StopSwitch* stop, RunReports& reports, std::function<double()> save_seconds,
+                           std::function<void(const std::string& request, int64_t step)> act)
+    : stop_(stop), reports_(reports), save_seconds_(std::move(save_seconds)), act_(std::move(act)) {}
 
 void StopRequests::wish(const StepSummary& result, Decision& wishes) {
   if (stop_ == nullptr) return;
   // One more step and a save, each with as much again in hand.
   const Request request = stop_->poll(std::chrono::duration<double>(2 * (result.seconds + save_seconds_())));
+  if (!request.act.empty()) act_(request.act, result.step);
   if (request.reason.empty()) return;
   const bool stops = request.stop && !wishes.finished;
   reports_.note(fmt::format(

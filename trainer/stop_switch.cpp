@@ -3,6 +3,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <fstream>
 #include <string_view>
 #include <system_error>
 
@@ -103,8 +104,19 @@ bool StopSwitch::take_file(const char* name) {
   return !control_.empty() && std::filesystem::remove(control_ / name, ignored);
 }
 
+std::string StopSwitch::take_text(const char* name) {
+  if (control_.empty()) return {};
+  std::ifstream file(control_ / name);
+  std::string text;
+  // Whoever writes it may have made it and not written yet: a line is there with its end.
+  if (!std::getline(file, text) || file.eof()) return {};
+  file.close();
+  return take_file(name) ? text : std::string();
+}
+
 Request StopSwitch::poll(std::chrono::duration<double> margin) {
   Request request;
+  request.act = take_text("act");
   if (take_file("eval")) {
     request.evaluate = true;
     request.reason = "control/eval";

@@ -14,13 +14,15 @@ struct Request {
   bool stop = false;      ///< save, then leave with ExitCode::stopped
   bool save = false;      ///< save and go on
   bool evaluate = false;  ///< evaluate and go on
+  std::string act;        ///< what control/act says: an action of the bubble budget; empty: nothing
   std::string reason;  ///< "signal TERM", "control/stop", "run.max_wall_time 00:30:00"; empty: nothing asked
 };
 
 /// Collects wishes to stop, save or evaluate: signals, files in the run's control folder, and the time limit.
 ///
-///   USR1, TERM, INT, HUP (no terminal)  stop       control/stop, control/save, control/eval  (removed once
-///   read) USR2                                save       max_wall_time: stop while there is time to save
+///   USR1, TERM, INT, HUP (no terminal)  stop       control/stop, control/save, control/eval, control/act
+///   USR2                                save       (removed once read)
+///                                                  max_wall_time: stop while there is time to save
 ///   second INT                          leaves at once with ExitCode::interrupted
 ///   PIPE, XFSZ                          ignored, so that a lost peer or a full disk is an error, not a death
 ///
@@ -44,6 +46,8 @@ class StopSwitch {
 
  private:
   bool take_file(const char* name);
+  /// The text of a file that is taken; "" while there is none, or nobody has written into it yet.
+  std::string take_text(const char* name);
 
   std::filesystem::path control_;
   std::optional<std::chrono::seconds> max_wall_time_;

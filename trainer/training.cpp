@@ -14,7 +14,9 @@
 #include "kernels/transport/clock_alignment.h"
 #include "model/learning_rate.h"
 #include "parallel/runtime/pipeline_engine.h"
+#include "trainer/arranged_job.h"
 #include "trainer/backend.h"
+#include "trainer/budget_steering.h"
 #include "trainer/checkpointing.h"
 #include "trainer/corpus.h"
 #include "trainer/job/write_job.h"
@@ -28,6 +30,7 @@
 #include "trainer/plan_text.h"
 #include "trainer/processor_share.h"
 #include "trainer/rank_context.h"
+#include "trainer/rearrangement.h"
 #include "trainer/report/environment.h"
 #include "trainer/report/matmul_roof.h"
 #include "trainer/resume.h"
@@ -61,7 +64,7 @@ void while_the_device_works(const RankContext& context, Work&& work) {
   } catch (const std::exception& error) {
     context.world.abort(error.what());
     try {
-      context.engine.finish_step();
+      context.engine->finish_step();
     } catch (const DeviceError&) {
       // It ends as the world has: by this error's echo.
     }
@@ -80,15 +83,15 @@ StepSummary train_step(const RankContext& context, StepBatches& batches, StepAcc
   summary.step = step + 1;
   summary.learning_rate = learning_rate(job.learning_rate, job.run.steps, summary.step);
   summary.tokens = target_tokens_of_all(job, context.world, job.batch.global, set, set.bands().size(),
-                                        context.engine.place().pipeline == 0);
-  context.engine.start_step({static_cast<uint64_t>(step), summary.learning_rate, summary.tokens},
-                            set.bands());
+                                        context.engine->place().pipeline == 0);
+  context.engine->start_step({static_cast<uint64_t>(step), summary.learning_rate, summary.tokens},
+                             set.bands());
   while_the_device_works(context, [&] {
     if (summary.step < job.run.steps) read_step(context, batches, step + 1);
     accounting.settle();
   });
-  const model::StepResult result = context.engine.finish_step();
-  if (const std::string note = context.engine.take_graph_note(); !note.empty()) context.reports.warning(note);
+  const model::StepResult result = context.engine->finish_step();
+  if (const std::string note = context.engine->take_graph_note(); !note.empty()) context.reports.warning(note);
   summary.loss = result.loss_sum / static_cast<double>(summary.tokens);
   summary.gradient_norm = result.gradient_norm;
   summary.applied = result.applied;
@@ -172,6 +175,25 @@ JobCosts costs_to_refine(const Job& job, Backend& backend, bool leads) {
   }
 }
 
+// How a run goes on whose budget had arranged it otherwise, if it is planned as it was.
+budget::Arrangement arrangement_in_force(const ResumePoint& point, const budget::Arrangement& planned,
+                                         nlohmann::json& saved, RunReports& reports) {
+  if (!point.checkpoint) return planned;
+  const auto& state = point.checkpoint->manifest().state;
+  const auto found = state.find("budget");
+  if (found == state.end()) return planned;
+  const auto settled = budget::Controller::settled(found->second, planned);
+  if (!settled) {
+    reports.note(
+        fmt::format("the run is planned otherwise than it began; what its bubble budget had changed "
+                    "is given up: {}",
+                    to_string(planned)));
+    return planned;
+  }
+  saved = found->second;
+  return *settled;
+}
+
 ExitCode already_complete(const Job& job, const ResumePoint& point, RunReports& reports) {
   reports.note(
       fmt::format("already complete at step {} of {}; raise run.steps to go on", point.step, job.run.steps));
@@ -187,7 +209,7 @@ ExitCode train(Job asked, const TrainOptions& options, transport::World& world, 
   const auto tokenizer = Corpus::open_tokenizer(asked);
   Backend backend = make_backend(asked, world);
   const PlannedJob planned = planned_job(asked, backend, &world);
-  const Job& job = planned.job;
+  Job job = planned.job;
   runtime::PipelinePlan plan = runtime::plan_pipeline(planned.request);
   const runtime::Place place = plan.topology.place(world.rank());
   Corpus corpus(job, tokenizer.get(), needs_tokens(job, plan, place.pipeline));
@@ -206,7 +228,21 @@ ExitCode train(Job asked, const TrainOptions& options, transport::World& world, 
 
   const std::string matmul_plans = settle_matmul_plans(
       backend, plan, point.checkpoint ? &point.checkpoint->manifest() : nullptr, world, paths, reports);
-  const MemoryReport memory = memory_report(job, backend, plan);
+  const budget::Arrangement first = arrangement_of(job, plan);
+  BudgetSteering::Setup setup;
+  setup.running = arrangement_in_force(point, first, setup.saved, reports);
+  setup.acts = options.acts;
+  JobCosts costs = costs_to_refine(job, backend, leads);
+  if (leads) setup.options = controller_options(job, plan, costs);
+  if (setup.running != first) {
+    job = arranged_job(job, setup.running);
+    runtime::PipelineRequest request = pipeline_request(job);
+    request.costs = planned.request.costs;
+    plan = runtime::plan_pipeline(request);
+    if (needs_tokens(job, plan, place.pipeline) && !corpus.opened())
+      corpus = Corpus(job, tokenizer.get(), true);
+  }
+  MemoryReport memory = memory_report(job, backend, plan);
   const bool in_one_process = world.hosts().transport() == "inproc";
   check_memory_limit(memory, asked, *backend.device, in_one_process);
   // Ranks that share processors measure at the same time, as they will compute at the same time.
@@ -221,6 +257,7 @@ ExitCode train(Job asked, const TrainOptions& options, transport::World& world, 
     const std::string outside = outside_warning(memory, job, in_one_process ? world.size() : 1);
     if (!outside.empty()) reports.warning(outside);
     if (planned.plan) reports.note(fmt::format("planned: {}; {}", plan_line(*planned.plan), planned.note));
+    if (setup.running != first) reports.note(fmt::format("arranged since: {}", to_string(setup.running)));
     if (resumed) reports.note(fmt::format("resuming from {}", point.checkpoint->path()));
     reports.event("start", point.step,
                   {{"resumed", resumed}, {"matmul_roof_flops", roof[0]}, {"ranks", world.size()}});
@@ -231,33 +268,40 @@ ExitCode train(Job asked, const TrainOptions& options, transport::World& world, 
         "{}: times are of an oversubscribed machine, and what a profile says of it is no prediction",
         share.text()));
   }
-  JobCosts costs = costs_to_refine(job, backend, leads);
-  runtime::PipelineEngine engine(*backend.device, backend.math, world, std::move(plan));
-  engine.rank().initialise(engine.stream());
+  auto engine =
+      std::make_unique<runtime::PipelineEngine>(*backend.device, backend.math, world, std::move(plan));
+  engine->rank().initialise(engine->stream());
   accounting::HostTimes host(*backend.device->options().clock);
   const RankContext context{job, world, engine, corpus, reports, host};
   StepBatches batches(job, corpus, place.replica, *backend.device);
   NumericsGuard guard(context, batches);
   if (resumed) {
-    load_model(*point.checkpoint, engine.rank(), engine.stream());
+    load_model(*point.checkpoint, engine->rank(), engine->stream());
     guard.spikes().restore(point.checkpoint->manifest().state.at("spike_losses"));
     point.checkpoint.reset();  // unmaps its files
   }
+  Rearrangement rearrangement({job, asked, backend, world, engine, corpus, tokenizer.get(), batches, memory},
+                              planned.request.costs, options.at_rearrangement);
+  if (leads) setup.options.machine.memory_limit = rearrangement.room();
+  BudgetSteering steering(context, rearrangement, std::move(setup));
   Checkpointing checkpointing(context, paths, opening.claim.attempt, opening.fingerprint, matmul_plans,
-                              guard.spikes());
-  StopRequests requests(stop, reports, [&] { return checkpointing.save_seconds(); });
+                              guard.spikes(), steering);
+  StopRequests requests(
+      stop, reports, [&] { return checkpointing.save_seconds(); },
+      [&](const std::string& request, int64_t step) { steering.by_hand(request, step); });
   Validation validation(context);
   StepReport step_report(job, roof[0], point.step, reports);
   transport::ClockAlignment clocks(world.hosts(), backend.messenger());
   clocks.measure();
   StepTrace step_trace(context, paths, clocks);
-  RunAccount run_account(engine.plan(), job, std::move(costs), share);
-  StepAccounting step_accounting(context, backend.messenger(), clocks, step_report, run_account);
+  RunAccount run_account(engine->plan(), job, std::move(costs), share);
+  StepAccounting step_accounting(context, backend.messenger(), clocks, step_report, run_account, steering);
+  steering.follow({&step_accounting});
   StepLoop loop;
   loop.train_step = [&](int64_t step) { return train_step(context, batches, step_accounting, step); };
   loop.vote = [&](const Decision& wishes) { return vote(world, wishes); };
-  loop.participants = {&guard,      &requests,   &step_report,  &step_accounting,
-                       &step_trace, &validation, &checkpointing};
+  loop.participants = {&guard,      &requests,   &step_report,   &step_accounting,
+                       &step_trace, &validation, &checkpointing, &steering};
   const Decision decision = loop.run(point.step, job.run.steps);
   if (const int64_t graphs = engine.captured_graphs(); leads && graphs > 0)
     reports.note(fmt::format("{} actions of rank 0 were launched as graphs", graphs));

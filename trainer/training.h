@@ -1,11 +1,14 @@
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "kernels/transport/world.h"
 #include "trainer/job/exit_code.h"
 #include "trainer/job/job.h"
+#include "trainer/rearrangement.h"
 #include "trainer/stop_switch.h"
 
 namespace penstock {
@@ -14,6 +17,9 @@ namespace penstock {
 struct TrainOptions {
   std::vector<std::string> command_line;
   bool accept_changes = false;  ///< go on although the job differs from the checkpoint's
+  // For tests: what control/act would say, by the steps completed; and what happens on the way.
+  std::map<int64_t, std::string> acts;
+  RearrangementHook at_rearrangement;
 };
 
 /// One rank of a training: from the job's start, or from its newest checkpoint, until its end or until it is

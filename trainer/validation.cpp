@@ -20,8 +20,9 @@ void Validation::act(const StepSummary& result, const Decision& decision) {
     return;
   }
   const accounting::HostTimes::Doing doing(context_.host, accounting::Part::evaluation);
-  const EvaluationResult evaluation = evaluate(context_.engine, context_.world, context_.corpus, context_.job,
-                                               context_.job.evaluation.batches * context_.job.batch.global);
+  const EvaluationResult evaluation =
+      evaluate(*context_.engine, context_.world, context_.corpus, context_.job,
+               context_.job.evaluation.batches * context_.job.batch.global);
   context_.reports.note(
       fmt::format("step {}: validation loss {:.4f} (perplexity {:.2f}) over {} tokens, {:.1f} s", result.step,
                   evaluation.loss, std::exp(evaluation.loss), evaluation.tokens, evaluation.seconds));

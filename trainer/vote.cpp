@@ -8,8 +8,11 @@ Decision vote(transport::World& world, const Decision& wishes) {
   constexpr uint64_t evaluate = 1;
   constexpr uint64_t save = 2;
   constexpr uint64_t finished = 4;
+  constexpr uint64_t trace = 8;
+  constexpr uint64_t arrange = 16;
   std::array<uint64_t, 1> flags{(wishes.evaluate ? evaluate : 0) | (wishes.save ? save : 0) |
-                                (wishes.finished ? finished : 0)};
+                                (wishes.finished ? finished : 0) | (wishes.trace ? trace : 0) |
+                                (wishes.arrangement.empty() ? 0 : arrange)};
   // The lowest rank that stops, as a maximum: ranks that go on offer 0.
   std::array<int64_t, 1> stopper{wishes.stop ? world.size() - world.rank() : 0};
   world.all_or(flags);
@@ -19,6 +22,8 @@ Decision vote(transport::World& world, const Decision& wishes) {
   decision.evaluate = (flags[0] & evaluate) != 0;
   decision.save = (flags[0] & save) != 0;
   decision.finished = (flags[0] & finished) != 0;
+  decision.trace = (flags[0] & trace) != 0;
+  if ((flags[0] & arrange) != 0) decision.arrangement = world.broadcast(wishes.arrangement, 0);
   decision.stop = stopper[0] > 0;
   if (decision.stop) {
     const int root = world.size() - static_cast<int>(stopper[0]);

@@ -10,16 +10,6 @@
 namespace penstock {
 
 struct AccountedRun : TrainingTest {
-  std::vector<nlohmann::json> events(const std::string& name, const std::string& kind) const {
-    std::ifstream in(run(name) / "events.jsonl");
-    std::vector<nlohmann::json> found;
-    for (std::string line; std::getline(in, line);) {
-      const nlohmann::json event = nlohmann::json::parse(line);
-      if (event["event"] == kind) found.push_back(event);
-    }
-    return found;
-  }
-
   // The sum of a rank's parts; they are written in whole microseconds.
   static double sum_of_parts(const nlohmann::json& rank) {
     double milliseconds = 0;

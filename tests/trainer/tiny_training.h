@@ -111,8 +111,25 @@ console = "quiet"
     return lines;
   }
 
+  std::vector<nlohmann::json> events(const std::string& name, const std::string& kind) const {
+    std::ifstream in(run(name) / "events.jsonl");
+    std::vector<nlohmann::json> found;
+    for (std::string line; std::getline(in, line);) {
+      const nlohmann::json event = nlohmann::json::parse(line);
+      if (event["event"] == kind) found.push_back(event);
+    }
+    return found;
+  }
+
   // Every bit of every tensor, and what continues the run, is the same.
   static void expect_equal(const checkpoint::Checkpoint& a, const checkpoint::Checkpoint& b) {
+    expect_same_model(a, b);
+    EXPECT_EQ(a.manifest().state, b.manifest().state);
+    EXPECT_EQ(a.manifest().samples, b.manifest().samples);
+  }
+
+  // Every bit of every tensor.
+  static void expect_same_model(const checkpoint::Checkpoint& a, const checkpoint::Checkpoint& b) {
     ASSERT_EQ(a.manifest().tensors.size(), b.manifest().tensors.size());
     ASSERT_GT(a.manifest().tensors.size(), 50u);
     for (const checkpoint::GlobalTensor& tensor : a.manifest().tensors) {
@@ -123,8 +140,6 @@ console = "quiet"
       b.read(tensor.name, tensor.dtype, 0, tensor.shape.elements(), right.data());
       EXPECT_EQ(left, right) << tensor.name;
     }
-    EXPECT_EQ(a.manifest().state, b.manifest().state);
-    EXPECT_EQ(a.manifest().samples, b.manifest().samples);
   }
 };
 

@@ -25,6 +25,20 @@ TEST(Vote, NobodyWishesAnything) {
   }
 }
 
+TEST(Vote, RankZeroArrangesForAll) {
+  for (const Decision& decision : decide(3, [](int rank) {
+         Decision wish;
+         if (rank == 0) wish.arrangement = "otherwise";
+         wish.trace = rank == 0;
+         return wish;
+       })) {
+    EXPECT_EQ(decision.arrangement, "otherwise");
+    EXPECT_TRUE(decision.trace);
+    EXPECT_TRUE(decision.pauses());
+    EXPECT_FALSE(decision.save);
+  }
+}
+
 TEST(Vote, AWishOfOneRankIsTheDecisionOfAll) {
   for (const Decision& decision : decide(4, [](int rank) {
          Decision wish;

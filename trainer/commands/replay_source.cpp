@@ -7,9 +7,9 @@
 
 #include "parallel/planner/rank_memory.h"
 #include "parallel/planner/unit_sums.h"
-#include "parallel/runtime/model_footprint.h"
 #include "parallel/schedule/catalogue.h"
 #include "parallel/schedule/validate.h"
+#include "trainer/arranged_job.h"
 #include "trainer/backend.h"
 #include "trainer/commands/schedule_answer.h"
 #include "trainer/corpus.h"
@@ -52,16 +52,6 @@ std::string title(const schedule::Schedule& schedule) {
                      schedule.chunks);
 }
 
-planner::Layout layout_of(const runtime::PipelinePlan& plan, const RecomputeSection& recompute) {
-  planner::Layout layout;
-  layout.units = plan.units;
-  for (size_t stage = 0; stage < plan.units.size(); ++stage) {
-    layout.recompute.push_back(
-        runtime::planned_mode(recompute.stages.empty() ? recompute.mode : recompute.stages[stage]));
-  }
-  return layout;
-}
-
 }  // namespace
 
 ReplaySource job_source(const ReplaySourceArguments& arguments) {
@@ -78,22 +68,13 @@ ReplaySource job_source(const ReplaySourceArguments& arguments) {
   runtime::PipelineRequest request = pipeline_request(job);
   request.costs = costs.model;
   runtime::PipelinePlan plan = plan_pipeline(request);
-  planner::Machine machine;
-  machine.ranks = plan.topology.pipeline();
-  machine.replicas = plan.topology.replicas();
-  machine.links = costs.links;
-  machine.pace = costs.pace;
-  machine.links.traffic_slowdown = 0;  // a replay's actions take their time, whatever passes beside them
-  const planner::UnitSums sums(costs.model);
   ReplaySource made;
-  made.costs = layout_costs(sums, machine, plan.training.schedule, layout_of(plan, request.recompute));
-  made.title = fmt::format("{}: {}; {}", arguments.job.file, title(plan.training.schedule), costs.note);
-  budget::ControllerOptions& arranged = made.arranged.emplace();
-  arranged.machine = machine;
+  budget::ControllerOptions& arranged = made.arranged.emplace(controller_options(job, plan, costs));
+  arranged.machine.links.traffic_slowdown = 0;  // a replay's actions take their time, whatever passes beside them
   if (const std::optional<int64_t> limit = stated_memory_limit(job)) arranged.machine.memory_limit = {*limit};
-  arranged.workloads = {{costs.model, plan.training.schedule.micro_batches}};
-  arranged.first = {job.parallel.schedule, plan.training.schedule.chunks,
-                    static_cast<int>(job.parallel.warmup_slack), 0, layout_of(plan, request.recompute)};
+  made.costs = layout_costs(planner::UnitSums(costs.model), arranged.machine, plan.training.schedule,
+                            arranged.first.layout);
+  made.title = fmt::format("{}: {}; {}", arguments.job.file, title(plan.training.schedule), costs.note);
   made.program = std::move(plan.training);
   return made;
 }

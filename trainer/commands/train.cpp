@@ -61,6 +61,7 @@ CLI::App* add_train(CLI::App& parent, int& exit_code, std::vector<std::string> c
       "  penstock train configs/quickstart.toml\n"
       "  penstock train job.toml --set run.steps=2000 --set 'run.name=\"longer\"'\n"
       "  touch runs/NAME/control/stop      # also: save, eval\n"
+      "  echo 'schedule zbv' > runs/NAME/control/act                    # arranges a running job otherwise\n"
       "  penstock train job.toml --set parallel.pipeline=4              # four ranks as threads of one "
       "process\n"
       "  mpirun -n 4 penstock train job.toml --set parallel.pipeline=4  # four processes");
