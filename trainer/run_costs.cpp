@@ -6,7 +6,7 @@
 
 #include "parallel/planner/rank_memory.h"
 #include "parallel/planner/unit_sums.h"
-#include "parallel/runtime/model_footprint.h"
+#include "trainer/arranged_job.h"
 
 namespace penstock {
 

@@ -38,6 +38,19 @@ TEST_F(TrainingTest, CudaPipelinesGiveTheBitsOfOneRank) {
   expect_equal(open("one", 3), open("shared", 3));
 }
 
+// A second layout is built on the GPU beside the first, and units are copied from one to the other.
+TEST_F(TrainingTest, CudaUnitsMoveWhileARunTrains) {
+  fake_cuda::reset();
+  ASSERT_EQ(train(job("one", on_cuda()), {}), ExitCode::finished);
+  TrainOptions options;
+  options.acts = {{1, "repartition 2 4"}, {2, "schedule zbv"}};
+  ASSERT_EQ(train(job("moved", on_cuda({"parallel.pipeline=2", "parallel.partition=[3, 3]"})), options),
+            ExitCode::finished);
+  EXPECT_EQ(events("moved", "rearranged").size(), 2u);
+  expect_same_model(open("one", 3), open("moved", 3));
+  EXPECT_EQ(fake_cuda::lost_because(), "");
+}
+
 TEST_F(TrainingTest, TwoRanksOnOneGpuHaveToBeAskedFor) {
   fake_cuda::reset({.gpus = 1});
   std::string message;
