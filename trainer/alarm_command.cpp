@@ -52,6 +52,7 @@ int start(const std::string& command, const std::vector<std::string>& variables,
     if (error != 0) return error;
   }
   std::vector<char*> environment;
+  environment.reserve(variables.size() + 1);
   for (const std::string& variable : variables) environment.push_back(const_cast<char*>(variable.c_str()));
   environment.push_back(nullptr);
   std::string shell = "sh";
@@ -77,7 +78,7 @@ AlarmCommand::~AlarmCommand() {
 void AlarmCommand::run(const Environment& environment) {
   std::vector<std::string> variables;
   for (char** variable = environ; *variable != nullptr; ++variable) variables.emplace_back(*variable);
-  for (const auto& [name, value] : environment) variables.push_back(name + "=" + value);
+  for (const auto& [name, value] : environment) variables.push_back(fmt::format("{}={}", name, value));
   pid_t process = -1;
   const int error = start(command_, variables, process);
   if (error != 0) {

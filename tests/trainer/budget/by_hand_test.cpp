@@ -70,7 +70,7 @@ TEST(ByHand, WhatIsWrongIsNamed) {
   EXPECT_THAT(refusal(controller, "revert"), HasSubstr("nothing was changed yet"));
   EXPECT_THAT(refusal(controller, "revert now"), HasSubstr("\"now\""));
   EXPECT_THAT(refusal(controller, "repartition 12 12"), HasSubstr("2 numbers of units for 4 stages"));
-  EXPECT_THAT(refusal(controller, "repartition 6 6 6 7"), HasSubstr("25"));
+  EXPECT_THAT(refusal(controller, "repartition 6 6 6 7"), HasSubstr("24 in all"));
   EXPECT_THAT(refusal(controller, "repartition 6 6 6 x"), HasSubstr("\"x\""));
   EXPECT_THAT(refusal(controller, "repartition 6 6 6 6"), HasSubstr("it runs so already"));
   EXPECT_THAT(refusal(controller, "recompute some"), HasSubstr("\"some\""));
@@ -130,7 +130,7 @@ TEST(ByHand, RevertEndsATrial) {
 
 TEST(ByHand, AnotherRequestTakesTheTrialsPlace) {
   UnderTrial run;
-  EXPECT_THAT(done(run.controller, "repartition 7 5 6 6").layout.units, ElementsAre(7, 5, 6, 6));
+  EXPECT_THAT(done(run.controller, "repartition 9 3 6 6").layout.units, ElementsAre(9, 3, 6, 6));
   EXPECT_EQ(done(run.controller, "revert"), run.first);
 }
 
