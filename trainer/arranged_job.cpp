@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "parallel/runtime/model_footprint.h"
+#include "trainer/job_profile.h"
 
 namespace penstock {
 
@@ -42,6 +43,17 @@ Job arranged_job(Job job, const budget::Arrangement& arrangement) {
   return job;
 }
 
+std::vector<int64_t> micro_batch_sizes(const Job& job, const Device& device) {
+  std::vector<int64_t> sizes{job.batch.micro};
+  const std::vector<BudgetAction>& actions = job.bubble_budget.actions;
+  const bool allowed = std::find(actions.begin(), actions.end(), BudgetAction::micro_batch) != actions.end();
+  if (!allowed || device.kind() != DeviceKind::cpu) return sizes;
+  for (const int64_t size : usual_micro_batches(job)) {
+    if (size != job.batch.micro) sizes.push_back(size);
+  }
+  return sizes;
+}
+
 budget::ControllerOptions controller_options(const Job& job, const runtime::PipelinePlan& plan,
                                              const JobCosts& costs) {
   budget::ControllerOptions options;
@@ -51,6 +63,9 @@ budget::ControllerOptions controller_options(const Job& job, const runtime::Pipe
   options.machine.links = costs.links;
   options.machine.pace = costs.pace;
   options.workloads = {{costs.model, plan.training.schedule.micro_batches}};
+  const int64_t sequences = job.batch.micro * job.micro_batches();
+  for (const planner::ModelCosts& other : costs.other_sizes)
+    options.workloads.push_back({other, static_cast<int>(sequences / other.micro_batch)});
   options.first = arrangement_of(job, plan);
   return options;
 }

@@ -29,10 +29,11 @@ std::string attempt_to(Act&& act) {
 
 }  // namespace
 
-Checkpointing::Checkpointing(const RankContext& context, const RunPaths& paths, uint64_t attempt,
-                             std::string data_fingerprint, const std::string& matmul_plans,
+Checkpointing::Checkpointing(const RankContext& context, const Job& began, const RunPaths& paths,
+                             uint64_t attempt, std::string data_fingerprint, const std::string& matmul_plans,
                              SpikeDetector& spikes, const BudgetSteering& steering)
     : context_(context),
+      began_(began),
       folder_(paths.checkpoints().string()),
       data_fingerprint_(std::move(data_fingerprint)),
       matmul_plans_(matmul_plans.empty() ? nlohmann::json() : nlohmann::json::parse(matmul_plans)),
@@ -127,7 +128,7 @@ checkpoint::Manifest Checkpointing::manifest(int64_t step) const {
   manifest.step = step;
   manifest.samples = static_cast<uint64_t>(step) * static_cast<uint64_t>(context_.job.batch.global);
   manifest.data_fingerprint = data_fingerprint_;
-  manifest.job = to_toml(context_.job);
+  manifest.job = to_toml(began_);
   manifest.program = fmt::format("penstock {} ({})", build_info().version, build_info().git_id);
   manifest.state["spike_losses"] = spikes_.state();
   if (!matmul_plans_.is_null()) manifest.state[matmul_plans_state] = matmul_plans_;

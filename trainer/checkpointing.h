@@ -19,9 +19,10 @@ namespace penstock {
 /// the earlier checkpoints stay.
 class Checkpointing : public Participant {
  public:
-  /// Collective. `data_fingerprint`: rank 0's. `matmul_plans`: MatmulPlans::text(); empty where there are
-  /// none. SaveError if the disk has no room for a checkpoint.
-  Checkpointing(const RankContext& context, const RunPaths& paths, uint64_t attempt,
+  /// Collective. `began`: the job before its budget arranged it otherwise. `data_fingerprint`: rank 0's.
+  /// `matmul_plans`: MatmulPlans::text(); empty where there are none. SaveError if the disk has no room for a
+  /// checkpoint.
+  Checkpointing(const RankContext& context, const Job& began, const RunPaths& paths, uint64_t attempt,
                 std::string data_fingerprint, const std::string& matmul_plans, SpikeDetector& spikes,
                 const BudgetSteering& steering);
 
@@ -41,6 +42,7 @@ class Checkpointing : public Participant {
   void conclude(int64_t step, uint64_t bytes);
 
   RankContext context_;
+  const Job& began_;
   std::string folder_;
   std::string data_fingerprint_;
   nlohmann::json matmul_plans_;

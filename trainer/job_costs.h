@@ -16,7 +16,9 @@ namespace penstock {
 
 /// What the job's units and links cost, and how that is known.
 struct JobCosts {
-  planner::ModelCosts model;    ///< bytes always those of the job on this build
+  planner::ModelCosts model;  ///< bytes always those of the job on this build
+  /// The same at other micro-batch sizes, to which a run may change.
+  std::vector<planner::ModelCosts> other_sizes;
   planner::LinkCosts links;     ///< without a profile: transfers cost nothing
   std::vector<double> pace{1};  ///< as planner::Machine's
   bool measured = false;

@@ -23,8 +23,8 @@ struct Rearrangement::Next {
 };
 
 Rearrangement::Rearrangement(const Parts& parts, std::optional<planner::ModelCosts> costs,
-                             RearrangementHook hook)
-    : parts_(parts), costs_(std::move(costs)), hook_(std::move(hook)) {}
+                             std::vector<int64_t> sizes, RearrangementHook hook)
+    : parts_(parts), costs_(std::move(costs)), sizes_(std::move(sizes)), hook_(std::move(hook)) {}
 
 template <class Work>
 std::string Rearrangement::failure_of(Work&& work) const {
@@ -51,6 +51,7 @@ void Rearrangement::announce(std::string_view phase) const {
 
 void Rearrangement::prepare(const budget::Arrangement& arrangement, Next& next) {
   next.job = arranged_job(parts_.job, arrangement);
+  next.job.batch.micro = sizes_.at(arrangement.workload);
   runtime::PipelineRequest request = pipeline_request(next.job);
   request.costs = costs_;
   next.plan = runtime::plan_pipeline(request);
@@ -72,11 +73,11 @@ void Rearrangement::build(runtime::Communicators communicators, Next& next) {
 
 void Rearrangement::take(Next& next) {
   parts_.engine = std::move(next.engine);
+  const bool other_size = next.job.batch.micro != parts_.job.batch.micro;
   parts_.job = std::move(next.job);
   parts_.memory = std::move(next.memory);
-  if (!next.corpus) return;
-  parts_.corpus = std::move(*next.corpus);
-  parts_.batches.forget();
+  if (next.corpus) parts_.corpus = std::move(*next.corpus);
+  if (next.corpus || other_size) parts_.batches.begin_anew(parts_.job, *parts_.backend.device);
 }
 
 Rearrangement::Outcome Rearrangement::carry_out(const budget::Arrangement& arrangement) {

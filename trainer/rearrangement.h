@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "data/tokenizer.h"
 #include "kernels/transport/world.h"
@@ -41,8 +42,9 @@ class Rearrangement {
     StepBatches& batches;
     MemoryReport& memory;  ///< of the arrangement that runs
   };
-  /// `costs`: as in the request of the plan that runs.
-  Rearrangement(const Parts& parts, std::optional<planner::ModelCosts> costs, RearrangementHook hook);
+  /// `costs`: as in the request of the plan that runs. `sizes`: micro_batch_sizes() of the job as it began.
+  Rearrangement(const Parts& parts, std::optional<planner::ModelCosts> costs, std::vector<int64_t> sizes,
+                RearrangementHook hook);
 
   struct Outcome {
     std::string refusal;  ///< "": it is done
@@ -69,6 +71,7 @@ class Rearrangement {
 
   Parts parts_;
   std::optional<planner::ModelCosts> costs_;
+  std::vector<int64_t> sizes_;
   RearrangementHook hook_;
 };
 

@@ -20,8 +20,16 @@ RunCosts::RunCosts(const runtime::PipelinePlan& plan, const Job& job, JobCosts c
 
 void RunCosts::rearranged(const runtime::PipelinePlan& plan, const Job& job) {
   plan_ = &plan;
+  if (refined_.costs().micro_batch != job.batch.micro) begin_with(job.batch.micro);
   layout_ = layout_of(plan, job.recompute);
   stages_by_rank_ = plan.training.schedule.stages_by_rank();
+}
+
+void RunCosts::begin_with(int64_t micro_batch) {
+  if (given_.model.micro_batch == micro_batch) refined_ = planner::RefinedCosts(given_.model);
+  for (const planner::ModelCosts& other : given_.other_sizes) {
+    if (other.micro_batch == micro_batch) refined_ = planner::RefinedCosts(other);
+  }
 }
 
 // Recomputation is measured on one micro-batch, whose share stands for all.

@@ -43,6 +43,8 @@ class RunCosts {
   Difference difference() const;
 
  private:
+  /// Nothing is known yet of micro-batches of this size but what the job's costs say.
+  void begin_with(int64_t micro_batch);
   planner::MeasuredRun measured(const accounting::RankTimes& times, int stage) const;
   schedule::Costs costs_of(const planner::ModelCosts& model) const;
 

@@ -50,8 +50,9 @@ int64_t StepBatches::first_sample(int64_t step, int replica, int64_t micro_batch
   return step * global_ + replica * (global_ / replicas_) + micro_batch * micro_;
 }
 
-void StepBatches::forget() {
-  for (Entry& entry : entries_) entry.step = -1;
+void StepBatches::begin_anew(const Job& job, Device& device) {
+  micro_ = job.batch.micro;
+  for (Entry& entry : entries_) entry = {BatchSet(job, job.micro_batches(), device), -1};
 }
 
 BatchSet& StepBatches::of(int64_t step) {

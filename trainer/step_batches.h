@@ -42,8 +42,8 @@ class StepBatches {
   /// The batches of `step`, read now unless they were read before (while the device worked on another step);
   /// valid until the call after the next.
   BatchSet& of(int64_t step);
-  /// What was read ahead is read again: it was read without tokens.
-  void forget();
+  /// What was read ahead is read again, in micro-batches of the job's present size.
+  void begin_anew(const Job& job, Device& device);
   /// The first sample of a replica's micro-batch.
   int64_t first_sample(int64_t step, int replica, int64_t micro_batch) const;
 

@@ -166,24 +166,33 @@ std::string plan_file(const PlannedJob& planned, const MemoryReport& memory) {
 }
 
 // What the run's own steps refine. A profile that cannot be used costs a run nothing but the comparison.
-JobCosts costs_to_refine(const Job& job, Backend& backend, bool leads) {
+// `sizes`: of micro-batches that the run may take, the job's own first.
+JobCosts costs_to_refine(const Job& job, const std::vector<int64_t>& sizes, Backend& backend, bool leads) {
   if (!leads) return {};
-  try {
-    return job_costs(job, backend, nullptr);
-  } catch (const planner::ProfileError& error) {
-    return costs_by_formula(job, backend, std::nullopt, error.what());
-  }
+  const auto costs_of = [&](int64_t size) {
+    Job sized = job;
+    sized.batch.micro = size;
+    try {
+      return job_costs(sized, backend, nullptr);
+    } catch (const planner::ProfileError& error) {
+      return costs_by_formula(sized, backend, std::nullopt, error.what());
+    }
+  };
+  JobCosts costs = costs_of(sizes.front());
+  for (size_t i = 1; i < sizes.size(); ++i) costs.other_sizes.push_back(costs_of(sizes[i]).model);
+  return costs;
 }
 
-// How a run goes on whose budget had arranged it otherwise, if it is planned as it was.
+// How a run goes on whose budget had arranged it otherwise, if it is planned as it was. `sizes`: of
+// micro-batches that it may take.
 budget::Arrangement arrangement_in_force(const ResumePoint& point, const budget::Arrangement& planned,
-                                         nlohmann::json& saved, RunReports& reports) {
+                                         size_t sizes, nlohmann::json& saved, RunReports& reports) {
   if (!point.checkpoint) return planned;
   const auto& state = point.checkpoint->manifest().state;
   const auto found = state.find("budget");
   if (found == state.end()) return planned;
   const auto settled = budget::Controller::settled(found->second, planned);
-  if (!settled) {
+  if (!settled || settled->workload >= sizes) {
     reports.note(
         fmt::format("the run is planned otherwise than it began; what its bubble budget had changed "
                     "is given up: {}",
@@ -230,12 +239,14 @@ ExitCode train(Job asked, const TrainOptions& options, transport::World& world, 
       backend, plan, point.checkpoint ? &point.checkpoint->manifest() : nullptr, world, paths, reports);
   const budget::Arrangement first = arrangement_of(job, plan);
   BudgetSteering::Setup setup;
-  setup.running = arrangement_in_force(point, first, setup.saved, reports);
+  const std::vector<int64_t> sizes = micro_batch_sizes(job, *backend.device);
+  setup.running = arrangement_in_force(point, first, sizes.size(), setup.saved, reports);
   setup.acts = options.acts;
-  JobCosts costs = costs_to_refine(job, backend, leads);
+  JobCosts costs = costs_to_refine(job, sizes, backend, leads);
   if (leads) setup.options = controller_options(job, plan, costs);
   if (setup.running != first) {
     job = arranged_job(job, setup.running);
+    job.batch.micro = sizes.at(setup.running.workload);
     runtime::PipelineRequest request = pipeline_request(job);
     request.costs = planned.request.costs;
     plan = runtime::plan_pipeline(request);
@@ -281,11 +292,11 @@ ExitCode train(Job asked, const TrainOptions& options, transport::World& world, 
     point.checkpoint.reset();  // unmaps its files
   }
   Rearrangement rearrangement({job, asked, backend, world, engine, corpus, tokenizer.get(), batches, memory},
-                              planned.request.costs, options.at_rearrangement);
+                              planned.request.costs, sizes, options.at_rearrangement);
   if (leads) setup.options.machine.memory_limit = rearrangement.room();
   BudgetSteering steering(context, rearrangement, std::move(setup));
-  Checkpointing checkpointing(context, paths, opening.claim.attempt, opening.fingerprint, matmul_plans,
-                              guard.spikes(), steering);
+  Checkpointing checkpointing(context, planned.job, paths, opening.claim.attempt, opening.fingerprint,
+                              matmul_plans, guard.spikes(), steering);
   StopRequests requests(
       stop, reports, [&] { return checkpointing.save_seconds(); },
       [&](const std::string& request, int64_t step) { steering.by_hand(request, step); });

@@ -30,8 +30,7 @@ PipelineEngine::PipelineEngine(Device& device, math::Math& math, transport::Worl
       communicators_(std::move(communicators)),
       rank_(device, math, plan_.ranks[static_cast<size_t>(place_.pipeline)]),
       training_(device, plan_.training, place_.pipeline),
-      executor_(device, executor_parts()),
-      abort_(world) {
+      executor_(device, executor_parts()) {
   if (plan_.reduction.members() > 1)
     reducer_ = std::make_unique<GradientReducer>(rank_, *communicators_.replicas, plan_.reduction);
   const int64_t elements = agreement_elements(rank_.config(), plan_.topology.replicas());
@@ -46,6 +45,7 @@ PipelineEngine::PipelineEngine(Device& device, math::Math& math, transport::Worl
   reserve_host_memory();
   if (plan_.graphs) use_graphs();
   for (std::vector<Stamp>& stamps : stamps_) stamps.resize(training_.steps().size());
+  abort_.emplace(world);
 }
 
 PipelineEngine::~PipelineEngine() = default;

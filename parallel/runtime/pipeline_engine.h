@@ -160,7 +160,7 @@ class PipelineEngine final : private StepOperations {
   double offered_ = 0;
   double agreed_ = 0;
   Executor executor_;
-  transport::AbortOnUnwind abort_;
+  std::optional<transport::AbortOnUnwind> abort_;  ///< once it is whole
 };
 
 }  // namespace penstock::runtime

@@ -105,6 +105,26 @@ TEST_F(RearrangementTest, ReplicasMoveTheSameUnits) {
   expect_unchanged("run", 3, "flat");
 }
 
+// The one action that is seen in the losses: from its step on the run is one of the other size, also after an
+// interruption.
+TEST_F(RearrangementTest, MicroBatchesChangeTheirSize) {
+  const std::vector<std::string> ranks{"parallel.pipeline=2", "checkpoint.every_steps=1",
+                                       "bubble_budget.actions=[\"micro_batch\"]"};
+  std::vector<std::string> half = ranks;
+  half.emplace_back("run.steps=3");
+  ASSERT_EQ(train(arranged("run", half), acting({{2, "micro_batch 4"}})), ExitCode::finished);
+  ASSERT_EQ(train(arranged("run", ranks), {}), ExitCode::finished);
+  // The same by two runs, of which the second goes on with the first one's checkpoint.
+  ASSERT_EQ(train(arranged("two", {"run.steps=2"}), {}), ExitCode::finished);
+  TrainOptions accepting;
+  accepting.accept_changes = true;
+  ASSERT_EQ(train(arranged("two", {"batch.micro=4"}), accepting), ExitCode::finished);
+  expect_same_model(open("two", 6), open("run", 6));
+  ASSERT_EQ(metrics("run").size(), 6u);
+  for (size_t step = 0; step < 6; ++step)
+    EXPECT_EQ(metrics("run")[step]["loss"], metrics("two")[step]["loss"]);
+}
+
 TEST_F(RearrangementTest, AnInterruptedRunGoesOnAsItWasArranged) {
   const std::vector<std::string> ranks{"parallel.pipeline=2", "checkpoint.every_steps=1"};
   std::vector<std::string> half = ranks;

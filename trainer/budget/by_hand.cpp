@@ -17,9 +17,9 @@ using planner::PlanRequest;
 
 namespace {
 
-constexpr BudgetAction by_hand[] = {BudgetAction::repartition,  BudgetAction::recompute,
-                                    BudgetAction::warmup_slack, BudgetAction::schedule,
-                                    BudgetAction::chunks,       BudgetAction::conservative};
+constexpr BudgetAction by_hand[] = {
+    BudgetAction::repartition, BudgetAction::recompute,   BudgetAction::warmup_slack, BudgetAction::schedule,
+    BudgetAction::chunks,      BudgetAction::micro_batch, BudgetAction::conservative};
 
 std::string choices() {
   std::vector<std::string> names;
@@ -67,6 +67,27 @@ void set_modes(const HandRequest& request, const Situation& situation, PlanReque
     asked.recompute.fixed.push_back(recompute_named(request.values[request.values.size() == 1 ? 0 : stage]));
 }
 
+void set_size(const HandRequest& request, const Situation& situation, PlanRequest& asked) {
+  const int size = number(request.values[0], 1);
+  std::vector<int64_t> known;
+  for (const planner::Workload& workload : situation.workloads) {
+    known.push_back(workload.model.micro_batch);
+    if (workload.model.micro_batch == size) asked.workloads = {workload};
+  }
+  if (asked.workloads.size() == 1 && asked.workloads[0].model.micro_batch == size) return;
+  throw std::invalid_argument(
+      fmt::format("micro_batch: {} sequences; {} may be taken", size, fmt::join(known, ", ")));
+}
+
+// Its index among the workloads.
+size_t workload_of(const Situation& situation, const PlanRequest& asked, const planner::Candidate& chosen) {
+  const int64_t size = asked.workloads[asked.workloads.size() == 1 ? 0 : chosen.workload].model.micro_batch;
+  for (size_t i = 0; i < situation.workloads.size(); ++i) {
+    if (situation.workloads[i].model.micro_batch == size) return i;
+  }
+  return situation.running.workload;
+}
+
 }  // namespace
 
 HandRequest read_request(const std::string& text) {
@@ -112,8 +133,11 @@ PlanRequest request_by_hand(const HandRequest& request, const Situation& situati
       expect_at_most(request, 1);
       asked.chunks = number(request.values[0], 1);
       break;
-    case BudgetAction::conservative:
     case BudgetAction::micro_batch:
+      expect_at_most(request, 1);
+      set_size(request, situation, asked);
+      break;
+    case BudgetAction::conservative:
       expect_at_most(request, 0);
       break;
   }
@@ -130,8 +154,12 @@ Arrangement Controller::wanted(const std::string& text) {
   const planner::Machine machine = machine_now(workloads);
   const Situation situation{running(), options_.first,     machine,
                             workloads, options_.recompute, options_.search};
-  const planner::Candidate chosen =
-      planner::make_plan(request_by_hand(request, situation, options_.budget)).chosen;
+  if (request.action == BudgetAction::micro_batch && workloads.size() == 1)
+    throw std::invalid_argument(
+        "micro_batch: bubble_budget.actions does not allow it, or no other size divides a "
+        "replica's sequences");
+  const planner::PlanRequest asked = request_by_hand(request, situation, options_.budget);
+  const planner::Candidate chosen = planner::make_plan(asked).chosen;
   const planner::Prediction& prediction = chosen.prediction;
   for (size_t rank = 0; !prediction.fits && rank < prediction.memory.size(); ++rank) {
     const int64_t needed = prediction.memory[rank].total();
@@ -141,7 +169,7 @@ Arrangement Controller::wanted(const std::string& text) {
         "rank {} would need {} bytes beside the arrangement that runs, and has {}", rank, needed, limit));
   }
   Arrangement arrangement = arrangement_of(chosen);
-  arrangement.workload = running().workload;
+  arrangement.workload = workload_of(situation, asked, chosen);
   return arrangement;
 }
 

@@ -16,6 +16,7 @@ namespace penstock::budget {
 ///     warmup_slack [N]
 ///     schedule [NAME [CHUNKS]]
 ///     chunks [N]
+///     micro_batch [N]              only where the budget allows it: it changes rounding
 ///     conservative                 what the job falls back to
 ///     revert                       the arrangement before the last change
 ///

@@ -1,7 +1,5 @@
 // What the job file can say and this version cannot do. A feature that lands takes its row out of here.
-#include <algorithm>
 #include <string>
-#include <vector>
 
 #include <fmt/format.h>
 
@@ -40,11 +38,6 @@ constexpr NotYet kNotYet[] = {
               job.numerics.on_spike == NumericsPolicy::rollback;
      }},
     {"numerics.replica_check_every_steps", "replicas are not compared"},
-    {"bubble_budget.actions", "micro-batches keep their size while a run goes on",
-     [](const Job& job) {
-       const std::vector<BudgetAction>& actions = job.bubble_budget.actions;
-       return std::find(actions.begin(), actions.end(), BudgetAction::micro_batch) != actions.end();
-     }},
     {"watchdog", "there is no watchdog"},
 };
 

@@ -66,7 +66,7 @@ TEST(ByHand, WhatIsWrongIsNamed) {
   Controller controller(small_options(small_truth(), {}));
   EXPECT_THAT(refusal(controller, "  "), HasSubstr("repartition, recompute"));
   EXPECT_THAT(refusal(controller, "reparition"), AllOf(HasSubstr("\"reparition\""), HasSubstr("or revert")));
-  EXPECT_THAT(refusal(controller, "micro_batch"), HasSubstr("micro_batch"));
+  EXPECT_THAT(refusal(controller, "micro_batch 4"), HasSubstr("does not allow it"));
   EXPECT_THAT(refusal(controller, "revert"), HasSubstr("nothing was changed yet"));
   EXPECT_THAT(refusal(controller, "revert now"), HasSubstr("\"now\""));
   EXPECT_THAT(refusal(controller, "repartition 12 12"), HasSubstr("2 numbers of units for 4 stages"));
@@ -81,6 +81,14 @@ TEST(ByHand, WhatIsWrongIsNamed) {
   controller.limit_memory({10});
   EXPECT_THAT(refusal(controller, "repartition 7 5 6 6"),
               AllOf(HasSubstr("rank 0"), HasSubstr("and has 10")));
+}
+
+TEST(ByHand, MicroBatchesOfKnownSizes) {
+  Controller controller(small_options(small_truth(3), {}));
+  EXPECT_EQ(done(controller, "micro_batch 4").workload, 2U);
+  EXPECT_EQ(done(controller, "repartition 5 7 6 6").workload, 2U);
+  EXPECT_EQ(done(controller, "micro_batch 1").workload, 0U);
+  EXPECT_THAT(refusal(controller, "micro_batch 3"), HasSubstr("1, 2, 4 may be taken"));
 }
 
 TEST(ByHand, WithoutValuesThePlannerChoosesByWhatWasMeasured) {

@@ -302,7 +302,6 @@ TEST_P(NotInThisVersion, IsRefused) {
 INSTANTIATE_TEST_SUITE_P(ReadJob, NotInThisVersion,
                          testing::Values("parallel.schedule=2bw", "parallel.sharded_optimizer=true",
                                          "precision.compute=fp8", "numerics.on_nonfinite=rollback",
-                                         "bubble_budget.actions=[\"micro_batch\"]",
                                          "watchdog.start_s=1"));
 
 TEST(ReadJob, DefaultsOfWhatIsNotInThisVersionAreAccepted) {
