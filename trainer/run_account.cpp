@@ -207,7 +207,7 @@ void RunAccount::conclude(int64_t step, const MemoryReport& memory, bool in_one_
 }
 
 void RunAccount::advise(int64_t step, const Job& job, RunReports& reports) const {
-  if (steps_.empty() || program_.ranks.size() < 2) return;
+  if (steps_.empty() || program_->ranks.size() < 2) return;
   advice::Measured measured;
   for (const Step& each : steps_) {
     measured.step += each.seconds / static_cast<double>(steps_.size());

@@ -260,7 +260,7 @@ ExitCode train(Job asked, const TrainOptions& options, transport::World& world, 
   std::array<double, 1> roof{measure_matmul_roof(*backend.device, backend.math, plan.ranks.front().compute)};
   world.all_reduce(roof, transport::Reduction::sum);
   if (leads) {
-    data::write_file(paths.job().string(), to_toml(job));
+    data::write_file(paths.job().string(), to_toml(planned.job));
     data::write_file(paths.environment().string(), report::environment_text(options.command_line));
     data::write_file(paths.plan().string(), plan_file(planned, memory));
     if (!backend.placement.empty()) reports.note(backend.placement);
