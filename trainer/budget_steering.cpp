@@ -35,6 +35,8 @@ std::vector<report::LimitGauge> gauges_of(const std::vector<budget::AlarmWatch::
   return gauges;
 }
 
+constexpr const char* two_copies = "a schedule with two copies of the weights is not arranged otherwise";
+
 std::string without_line_end(const std::string& text) {
   return text.substr(0, text.find_last_not_of('\n') + 1);
 }
@@ -70,22 +72,29 @@ struct BudgetSteering::Leader {
 
 BudgetSteering::BudgetSteering(const RankContext& context, Rearrangement& rearrangement, Setup setup)
     : context_(context), rearrangement_(rearrangement) {
-  if (context_.leads()) leader_ = std::make_unique<Leader>(std::move(setup));
+  if (!context_.leads()) return;
+  if (context_.engine->plan().training.schedule.copies == 1) {
+    leader_ = std::make_unique<Leader>(std::move(setup));
+  } else if (!budget::limits_of(setup.options.budget).empty()) {
+    context_.reports.warning(fmt::format("bubble_budget: nobody watches it: {}", two_copies));
+  }
 }
 
 BudgetSteering::~BudgetSteering() = default;
 
 void BudgetSteering::observe(int64_t step, std::span<const accounting::StepAccount> replicas,
                              const accounting::StepFigures& figures) {
-  leader_->controller.observe(budget::observe(step, replicas, figures, leader_->running));
+  if (leader_) leader_->controller.observe(budget::observe(step, replicas, figures, leader_->running));
 }
 
 void BudgetSteering::by_hand(const std::string& request, int64_t step) {
-  leader_->controller.by_hand(request, step);
+  if (leader_) return leader_->controller.by_hand(request, step);
+  context_.reports.warning(fmt::format("budget: \"{}\" cannot be done: {}", request, two_copies));
+  context_.reports.event("budget_refused", step, {{"request", request}, {"why", two_copies}});
 }
 
 nlohmann::json BudgetSteering::saved() const {
-  return leader_->controller.saved();
+  return leader_ ? leader_->controller.saved() : nlohmann::json();
 }
 
 void BudgetSteering::alarm(const BudgetEvent& event, Decision& wishes) {

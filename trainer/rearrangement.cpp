@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "kernels/device/error.h"
 #include "trainer/arranged_job.h"
 #include "trainer/memory_limit.h"
 #include "trainer/rank_context.h"
@@ -55,6 +56,8 @@ void Rearrangement::prepare(const budget::Arrangement& arrangement, Next& next) 
   runtime::PipelineRequest request = pipeline_request(next.job);
   request.costs = costs_;
   next.plan = runtime::plan_pipeline(request);
+  if (next.plan.training.schedule.copies != 1)
+    throw UsageError(fmt::format("schedule {} runs two copies of the weights", arrangement.schedule));
   next.memory = memory_report(next.job, parts_.backend, next.plan);
   check_room_beside(parts_.memory, next.memory, parts_.asked, *parts_.backend.device,
                     parts_.world.hosts().transport() == "inproc");

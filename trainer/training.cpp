@@ -91,7 +91,8 @@ StepSummary train_step(const RankContext& context, StepBatches& batches, StepAcc
     accounting.settle();
   });
   const model::StepResult result = context.engine->finish_step();
-  if (const std::string note = context.engine->take_graph_note(); !note.empty()) context.reports.warning(note);
+  if (const std::string note = context.engine->take_graph_note(); !note.empty())
+    context.reports.warning(note);
   summary.loss = result.loss_sum / static_cast<double>(summary.tokens);
   summary.gradient_norm = result.gradient_norm;
   summary.applied = result.applied;

@@ -91,8 +91,9 @@ Communicators make_communicators(transport::World& world, const Topology& topolo
   return ours;
 }
 
-Communicators communicators_beside(transport::World& world, const Topology& topology, const Communicators& made,
-                                   int copies, const std::vector<std::pair<int, int>>& tied_exchanges) {
+Communicators communicators_beside(transport::World& world, const Topology& topology,
+                                   const Communicators& made, int copies,
+                                   const std::vector<std::pair<int, int>>& tied_exchanges) {
   if (made.copies != copies) return make_communicators(world, topology, copies, tied_exchanges);
   Communicators ours = made;
   if (made.tied_exchanges == tied_exchanges) return ours;

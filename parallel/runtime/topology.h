@@ -60,7 +60,8 @@ Communicators make_communicators(transport::World& world, const Topology& topolo
                                  const std::vector<std::pair<int, int>>& tied_exchanges);
 /// The same for other copies and exchanges: what does not depend on them is shared with `made`. Collective
 /// likewise.
-Communicators communicators_beside(transport::World& world, const Topology& topology, const Communicators& made,
-                                   int copies, const std::vector<std::pair<int, int>>& tied_exchanges);
+Communicators communicators_beside(transport::World& world, const Topology& topology,
+                                   const Communicators& made, int copies,
+                                   const std::vector<std::pair<int, int>>& tied_exchanges);
 
 }  // namespace penstock::runtime

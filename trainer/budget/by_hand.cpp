@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 
 #include "parallel/planner/cut.h"
+#include "parallel/schedule/catalogue.h"
 #include "parallel/schedule/schedule.h"
 #include "trainer/budget/controller.h"
 
@@ -126,6 +127,10 @@ PlanRequest request_by_hand(const HandRequest& request, const Situation& situati
       break;
     case BudgetAction::schedule:
       expect_at_most(request, 2);
+      if (schedule::copies_of(request.values[0]) > 1) {
+        throw std::invalid_argument(fmt::format(
+            "schedule {}: it runs two copies of the weights, which round otherwise", request.values[0]));
+      }
       asked.schedule = request.values[0];
       if (request.values.size() == 2) asked.chunks = number(request.values[1], 1);
       break;

@@ -193,7 +193,7 @@ std::vector<HostBatch> batches_of(const Job& job, int step, int replica) {
 
 void train_step(const Job& job, runtime::PipelineEngine& engine, int step, Result& mine) {
   std::vector<HostBatch> batches = batches_of(job, step, engine.place().replica);
-  const auto bands = bands_of(batches, engine.owns(0), engine.owns(engine.plan().last_stage()));
+  const auto bands = bands_of(batches, engine.holds_first(), engine.holds_last());
   const model::StepInputs inputs = inputs_of(job, step);
   engine.start_step(inputs, bands);
   const model::StepResult result = engine.finish_step();
@@ -204,20 +204,7 @@ void train_step(const Job& job, runtime::PipelineEngine& engine, int step, Resul
 
 Result train_rank(const Job& job, runtime::PipelineEngine& engine) {
   Result mine;
-<<<<<<< HEAD
-  for (int step = 0; step < job.steps; ++step) {
-    std::vector<HostBatch> batches = batches_of(job, step, engine.place().replica);
-    const auto bands = bands_of(batches, engine.holds_first(), engine.holds_last());
-    const model::StepInputs inputs = inputs_of(job, step);
-    engine.start_step(inputs, bands);
-    const model::StepResult result = engine.finish_step();
-    EXPECT_TRUE(result.applied);
-    mine.losses.push_back(result.loss_sum / static_cast<double>(inputs.target_tokens));
-    mine.norms.push_back(result.gradient_norm);
-  }
-=======
   for (int step = 0; step < job.steps; ++step) train_step(job, engine, step, mine);
->>>>>>> b3f95ca (An engine takes over what its units are from the one that runs, over the same communicators)
   EXPECT_EQ(engine.rank().memory().unclaimed(), std::vector<std::string>{});
   collect(engine.rank(), mine.parameters);
   return mine;

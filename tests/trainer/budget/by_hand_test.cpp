@@ -76,6 +76,7 @@ TEST(ByHand, WhatIsWrongIsNamed) {
   EXPECT_THAT(refusal(controller, "recompute some"), HasSubstr("\"some\""));
   EXPECT_THAT(refusal(controller, "recompute full full"), HasSubstr("2 modes for 4 stages"));
   EXPECT_THAT(refusal(controller, "schedule warp"), HasSubstr("warp"));
+  EXPECT_THAT(refusal(controller, "schedule dualpipe"), HasSubstr("two copies"));
   EXPECT_THAT(refusal(controller, "chunks 2 3"), HasSubstr("\"3\" is too much"));
   EXPECT_THAT(refusal(controller, "conservative 3"), HasSubstr("\"3\" is too much"));
   controller.limit_memory({10});
