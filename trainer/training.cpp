@@ -315,7 +315,7 @@ ExitCode train(Job asked, const TrainOptions& options, transport::World& world, 
   loop.participants = {&guard,      &requests,   &step_report,   &step_accounting,
                        &step_trace, &validation, &checkpointing, &steering};
   const Decision decision = loop.run(point.step, job.run.steps);
-  if (const int64_t graphs = engine.captured_graphs(); leads && graphs > 0)
+  if (const int64_t graphs = engine->captured_graphs(); leads && graphs > 0)
     reports.note(fmt::format("{} actions of rank 0 were launched as graphs", graphs));
   if (leads) {
     run_account.conclude(reports.status().step, memory, in_one_process, reports);
