@@ -10,6 +10,7 @@
 #include "trainer/job_plan.h"
 #include "trainer/model_state.h"
 #include "trainer/run_matmul_plans.h"
+#include "trainer/same_job.h"
 
 namespace penstock {
 namespace {
@@ -31,6 +32,7 @@ checkpoint::Checkpoint open_checkpoint(const Job& job, const std::string& path) 
 }  // namespace
 
 Inference open_inference(Job job, const std::string& path, transport::World& world, bool logits) {
+  check_same_job(job, world);
   Inference inference;
   inference.tokenizer = Corpus::open_tokenizer(job);
   inference.job = std::move(job);

@@ -38,6 +38,7 @@
 #include "trainer/run_folder.h"
 #include "trainer/run_matmul_plans.h"
 #include "trainer/run_reports.h"
+#include "trainer/same_job.h"
 #include "trainer/step_accounting.h"
 #include "trainer/step_batches.h"
 #include "trainer/step_loop.h"
@@ -216,6 +217,7 @@ ExitCode already_complete(const Job& job, const ResumePoint& point, RunReports& 
 }  // namespace
 
 ExitCode train(Job asked, const TrainOptions& options, transport::World& world, StopSwitch* stop) {
+  check_same_job(asked, world);
   const auto tokenizer = Corpus::open_tokenizer(asked);
   Backend backend = make_backend(asked, world);
   const PlannedJob planned = planned_job(asked, backend, &world);

@@ -70,7 +70,8 @@ ReplaySource job_source(const ReplaySourceArguments& arguments) {
   runtime::PipelinePlan plan = plan_pipeline(request);
   ReplaySource made;
   budget::ControllerOptions& arranged = made.arranged.emplace(controller_options(job, plan, costs));
-  arranged.machine.links.traffic_slowdown = 0;  // a replay's actions take their time, whatever passes beside them
+  arranged.machine.links.traffic_slowdown =
+      0;  // a replay's actions take their time, whatever passes beside them
   if (const std::optional<int64_t> limit = stated_memory_limit(job)) arranged.machine.memory_limit = {*limit};
   made.costs = layout_costs(planner::UnitSums(costs.model), arranged.machine, plan.training.schedule,
                             arranged.first.layout);

@@ -90,7 +90,7 @@ void ConfigFields::only(const std::string& name, std::initializer_list<json> sup
   if (value == nullptr || std::find(supported.begin(), supported.end(), *value) != supported.end()) return;
   std::string list;
   for (const json& each : supported) list += (list.empty() ? "" : " or ") + shown(each);
-  refuse(name, "supported: " + list);
+  refuse(name, list.empty() ? "supported: null, or the field left out" : "supported: " + list);
 }
 
 void ConfigFields::ignore(const std::set<std::string>& names) {

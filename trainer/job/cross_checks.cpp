@@ -78,9 +78,10 @@ void check_rope(const ModelSection& model, CrossChecks& checks) {
 void check_batch(const Job& job, int64_t shared_ranks, CrossChecks& checks) {
   if (!checks.know({"batch.global", "batch.micro", "parallel.data", "parallel.pipeline"})) return;
   // Both factors are below 2^33 and 2^21: the product fits.
-  const int64_t together = job.batch.micro * std::max<int64_t>(1, job.parallel.data);
+  const int64_t replicas = std::max<int64_t>(1, job.parallel.data);
+  const int64_t together = job.batch.micro * replicas;
   std::string text = fmt::format("{} sequences are no multiple of micro · data = {} · {} = {}",
-                                 job.batch.global, job.batch.micro, job.parallel.data, together);
+                                 job.batch.global, job.batch.micro, replicas, together);
   if (shared_ranks > 1) {
     text += fmt::format(
         "; parallel.data = \"auto\" makes {} replicas of all {} ranks (those started, or the cluster's), {} "

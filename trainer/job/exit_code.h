@@ -6,7 +6,7 @@ namespace penstock {
 /// which exception is which.
 enum class ExitCode : int {
   finished = 0,        ///< done, or already complete
-  internal_error = 1,  ///< a bug of ours
+  internal_error = 1,  ///< a bug of ours, or a rank that was lost
   usage = 2,           ///< wrong arguments, or a wrong job, cluster, profile or schedule file
   data = 3,            ///< token files, tokenizer, text or a run's records are missing or damaged
   no_checkpoint = 4,   ///< no usable checkpoint where one is needed
