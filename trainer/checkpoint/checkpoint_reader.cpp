@@ -260,7 +260,7 @@ Latest latest(const std::string& checkpoints, Depth depth) {
   if (!found.passed_over.empty()) {
     throw CheckpointError(
         fmt::format("{}: found only damaged checkpoints, expected a whole one: {}; restore one, or "
-                    "start again with another run.name or run.resume = \"never\"",
+                    "start again with another run.name",
                     checkpoints, fmt::join(found.passed_over, "; ")));
   }
   return found;

@@ -1,5 +1,6 @@
 #include "trainer/commands/gate.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -7,6 +8,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "data/data_error.h"
 #include "trainer/budget/gate.h"
 #include "trainer/commands/run_command.h"
 #include "trainer/job/budget_file.h"
@@ -33,6 +35,14 @@ int judge(const Arguments& arguments) {
   const BubbleBudgetSection section = arguments.budget.empty() ? own() : read_budget(arguments.budget);
   const budget::GateResult result =
       budget::gate(budget::read_steps(paths.metrics().string()), section, arguments.run);
+  const auto seen = [](const budget::GateRow& row) { return row.windows > 0; };
+  if (std::none_of(result.rows.begin(), result.rows.end(), seen)) {
+    throw data::DataError(
+        fmt::format("{}: no window shows what the budget limits (amplification needs windows with an "
+                    "evaluation or a save, "
+                    "and others), so nothing was judged",
+                    arguments.run));
+  }
   if (arguments.json) {
     fmt::print("{}\n", budget::json_of(result).dump(2));
   } else {

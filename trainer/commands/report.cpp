@@ -38,8 +38,8 @@ int write(const Arguments& arguments) {
                                ? (runs.front() / (arguments.json ? "report.json" : "report.html")).string()
                                : arguments.output;
   data::write_file(file, text);
-  fmt::print("{}: {:.1f} kB; open it in a browser, it loads nothing\n", file,
-             static_cast<double>(text.size()) / 1e3);
+  fmt::print("{}: {:.1f} kB{}\n", file, static_cast<double>(text.size()) / 1e3,
+             arguments.json ? "" : "; open it in a browser, it loads nothing");
   return static_cast<int>(ExitCode::finished);
 }
 

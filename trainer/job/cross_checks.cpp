@@ -178,7 +178,8 @@ void check_comm(const Job& job, CrossChecks& checks) {
       "\"inproc\"");
   if (!checks.know({"comm.nccl"})) return;
   for (const auto& [name, value] : comm.nccl) {
-    checks.expect(name.rfind("NCCL_", 0) == 0 && value.find('\0') == std::string::npos, "comm.nccl",
+    const bool settable = name.find('=') == std::string::npos && value.find('\0') == std::string::npos;
+    checks.expect(name.rfind("NCCL_", 0) == 0 && name.size() > 5 && settable, "comm.nccl",
                   fmt::format("`{}` is no variable of NCCL's; their names begin with NCCL_", name));
   }
 }

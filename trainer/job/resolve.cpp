@@ -39,6 +39,12 @@ void resolve_schedule(ParallelSection& parallel, const GivenKeys& given) {
 
 }  // namespace
 
+int64_t default_decay_steps(const Job& job) {
+  const LearningRateSection& rate = job.learning_rate;
+  return rate.decay_style == DecayStyle::wsd ? job.run.steps / 10
+                                             : std::max(job.run.steps, rate.warmup_steps);
+}
+
 void resolve(Job& job, const GivenKeys& given, const Launch& launch) {
   resolve_model(job.model, given);
   if (job.parallel.device == DeviceChoice::automatic) {
@@ -56,7 +62,7 @@ void resolve(Job& job, const GivenKeys& given, const Launch& launch) {
   LearningRateSection& rate = job.learning_rate;
   if (!given.given("learning_rate.min")) rate.min = 0.1 * rate.max;
   if (!given.given("learning_rate.decay_steps")) {
-    rate.decay_steps = rate.decay_style == DecayStyle::wsd ? job.run.steps / 10 : job.run.steps;
+    rate.decay_steps = default_decay_steps(job);
   }
 }
 

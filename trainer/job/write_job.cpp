@@ -7,13 +7,10 @@
 #include <fmt/format.h>
 
 #include "trainer/job/job_keys.h"
+#include "trainer/job/resolve.h"
 
 namespace penstock {
 namespace {
-
-int64_t default_decay_steps(const Job& job) {
-  return job.learning_rate.decay_style == DecayStyle::wsd ? job.run.steps / 10 : job.run.steps;
-}
 
 // What may change between two parts of one run.
 constexpr std::array<std::string_view, 16> kFreeOnResume{

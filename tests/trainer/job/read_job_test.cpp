@@ -291,6 +291,10 @@ INSTANTIATE_TEST_SUITE_P(
               "comm.nccl: this job does not use NCCL"},
         Wrong{"max = 0.001", "max = 0.001\n[comm]\nnccl = {LD_PRELOAD = \"x.so\"}",
               "comm.nccl: `LD_PRELOAD` is no variable of NCCL's"},
+        Wrong{"max = 0.001", "max = 0.001\n[comm]\nnccl = {\"NCCL_A=B\" = \"1\"}",
+              "comm.nccl: `NCCL_A=B` is no variable of NCCL's"},
+        Wrong{"micro = 4", "micro = 3",
+              "batch.global: 8 sequences are no multiple of micro · data = 3 · 1 = 3"},
         Wrong{"[batch]", "[[batch]]", "batch: expected a section [batch], found ["}));
 
 class NotInThisVersion : public testing::TestWithParam<const char*> {};

@@ -65,6 +65,13 @@ TEST(Difference, NamesKeysAndBothValues) {
   EXPECT_THAT(difference(job_of({}), job_of({})), IsEmpty());
 }
 
+// A run that ends within its warm-up writes a job that is one, and may go on for longer.
+TEST(WriteJob, AShortRunsJobIsRead) {
+  const Job once = job_of({"run.steps=2", "learning_rate.warmup_steps=50"});
+  EXPECT_EQ(to_toml(parse_job(to_toml(once), "written.toml", {})), to_toml(once));
+  EXPECT_THAT(refused_on_resume(once, job_of({"run.steps=200", "learning_rate.warmup_steps=50"})), IsEmpty());
+}
+
 TEST(Difference, WhatMayChangeWhenARunGoesOn) {
   const Job stored = job_of({});
   EXPECT_THAT(refused_on_resume(stored, job_of({"run.steps=200", "log.every_steps=5", "recompute.mode=full",
