@@ -79,4 +79,4 @@ penstock_gpu_program(bench_training SOURCES ${bench}/training_bench.cpp
 # scripts/gpu_check.sh itself.
 add_test(NAME program_gpu_check COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/program/gpu_check/rehearsal.sh
                                         ${PROJECT_BINARY_DIR}/gpu_rehearsal)
-set_tests_properties(program_gpu_check PROPERTIES TIMEOUT 900 PROCESSORS 2)
+set_tests_properties(program_gpu_check PROPERTIES TIMEOUT 900 COST 1000)
