@@ -42,14 +42,16 @@ const StepAccount& Accountant::account(std::span<const RankTimes> ranks, std::op
                             account_.first_action);
   tracing_.clear(account_.first_action);
   PartSeconds before;
-  cut_ready(ranks, first, account_.begin, account_.first_action, first_enqueued, before);
+  cut_ready(ranks, first, account_.begin, account_.first_action, first_enqueued, before, all_ranks_);
   for (size_t r = 0; r < ranks.size(); ++r) {
     RankAccount& rank = account_.ranks[r];
     for (const Part part : {Part::data, Part::host, Part::launch, Part::evaluation, Part::checkpoint})
       rank.parts[part] += before[part];
     // All ranks are between two steps: where one stands still, the first cannot begin either.
-    if (holds_.seconds(r, account_.begin, account_.first_action) == 0)
-      common_.push_back({r, account_.begin, account_.first_action});
+    holds_.cut({static_cast<int>(r)}, account_.begin, account_.first_action,
+               [&](double from, double to, int still) {
+                 if (still < 0) common_.push_back({r, from, to});
+               });
     cut_fill(ranks, r);
     double at = rank.first_start;
     bool later = false;
@@ -130,12 +132,15 @@ Accountant::Evidence Accountant::evidence(std::span<const RankTimes> ranks, size
 }
 
 // From when all inputs were there until the start: until it was enqueued the host was late, or busy with
-// something that it told us of; after that the stream.
+// something that it told us of; after that the stream. It is not late by itself while one of those that it
+// meets between two steps (`met`) stands still.
 void Accountant::cut_ready(std::span<const RankTimes> ranks, size_t r, double ready, double start,
-                           double enqueued, PartSeconds& parts) {
+                           double enqueued, PartSeconds& parts, std::span<const int> met) {
   if (start <= ready) return;
   const double here = std::clamp(enqueued, ready, start);
-  holds_.add(static_cast<int>(r), ready, here);
+  holds_.cut(met, ready, here, [&](double from, double to, int still) {
+    if (still < 0) holds_.add(static_cast<int>(r), from, to);
+  });
   double told = 0;
   for (const HostInterval& interval : ranks[r].host) {
     const double seconds = std::min(interval.end, here) - std::max(interval.begin, ready);

@@ -73,7 +73,7 @@ class Accountant {
   void count_actions(const RankTimes& times, size_t rank);
   void find_slow_actions(std::span<const RankTimes> ranks);
   void cut_ready(std::span<const RankTimes> ranks, size_t rank, double ready, double start, double enqueued,
-                 PartSeconds& parts);
+                 PartSeconds& parts, std::span<const int> met = {});
   void cut_common(size_t rank, Part part, double begin, double end);
   /// Who was held up while others had no input to wait for, or before their first: is behind that.
   void blame_for_common();
@@ -88,6 +88,7 @@ class Accountant {
   void measure_latency(std::span<const RankTimes> ranks);
 
   std::vector<RankWork> ranks_;
+  std::vector<int> all_ranks_;
   std::vector<std::vector<int>> stages_by_rank_;
   int blocks_ = 1;
   StepAccount account_;

@@ -32,6 +32,7 @@ Accountant::Accountant(const schedule::Program& program)
     throw UsageError(fmt::format("schedule {}: its steps overlap, and one alone cannot be accounted for",
                                  program.schedule.name));
   }
+  for (size_t rank = 0; rank < program.ranks.size(); ++rank) all_ranks_.push_back(static_cast<int>(rank));
   std::vector<schedule::Violation> found;
   const schedule::Wiring wiring = wire(program, found);
   if (!found.empty()) throw UsageError(found.front().text());

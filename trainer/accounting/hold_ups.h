@@ -35,6 +35,10 @@ class HoldUps {
   /// time; who: the first in the list that stands still, −1 nobody.
   template <class Visit>
   void cut(std::initializer_list<int> ranks, double from, double to, Visit visit) const {
+    cut(std::span<const int>(ranks.begin(), ranks.size()), from, to, visit);
+  }
+  template <class Visit>
+  void cut(std::span<const int> ranks, double from, double to, Visit visit) const {
     while (from < to) {
       double until = to;
       int who = -1;

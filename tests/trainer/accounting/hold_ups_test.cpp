@@ -115,6 +115,29 @@ TEST(StandingStill, OfTheReceiverIsBehindTheOthersWait) {
   EXPECT_GE(account.ranks[0].root()->seconds, held);
 }
 
+// Ranks meet between two steps: the one that begins is late because another one stands still, or by itself.
+TEST(StandingStill, BetweenTwoStepsIsBehindTheFirstActionToo) {
+  for (const size_t culprit : {0, 1}) {
+    OneMicroBatch stopped;
+    stopped.times[culprit].standstills[0] = {-held, 0};
+    const StepAccount account = Accountant(stopped.program).account(stopped.times, -held);
+    expect_whole(account);
+    for (const RankAccount& rank : account.ranks) EXPECT_DOUBLE_EQ(rank.parts[Part::host], held);
+    const RankAccount& other = account.ranks[1 - culprit];
+    ASSERT_NE(other.root(), nullptr) << culprit;
+    EXPECT_EQ(other.root()->rank, static_cast<int>(culprit));
+    EXPECT_EQ(other.root()->to, -1);
+    EXPECT_GE(other.root()->seconds, held);
+  }
+  // Nobody stands still: the host of the rank that begins is late.
+  const OneMicroBatch late;
+  const StepAccount account = Accountant(late.program).account(late.times, -held);
+  expect_whole(account);
+  ASSERT_NE(account.ranks[1].root(), nullptr);
+  EXPECT_EQ(account.ranks[1].root()->rank, 0);
+  EXPECT_GE(account.ranks[1].root()->seconds, held);
+}
+
 TEST(StandingStill, OfBothHasNoOtherCulprit) {
   OneMicroBatch both;
   both.times[1].standstills[2] = {5.5, 5.5 + held};
