@@ -106,11 +106,29 @@ bool StopSwitch::take_file(const char* name) {
 
 std::string StopSwitch::take_text(const char* name) {
   if (control_.empty()) return {};
-  std::ifstream file(control_ / name);
-  std::string text;
-  // Whoever writes it may have made it and not written yet: a line is there with its end.
-  if (!std::getline(file, text) || file.eof()) return {};
+  std::error_code ignored;
+  // Opening a pipe would wait for whoever writes it.
+  if (!std::filesystem::is_regular_file(control_ / name, ignored)) return {};
+  constexpr size_t longest = 1024;
+  std::string text(longest + 1, '\0');
+  std::ifstream file(control_ / name, std::ios::binary);
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<size_t>(file.gcount()));
   file.close();
+  const size_t end = text.find('\n');
+  if (end != std::string::npos) {
+    text.resize(end);
+  } else if (text.size() > longest) {
+    // No request is so long: what is left of it is refused, in few words.
+    text.resize(60);
+    text += "...";
+  } else {
+    return {};  // whoever writes it may not be done: a line is there with its end
+  }
+  // It is said again, on terminals too.
+  for (char& c : text) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
+  }
   return take_file(name) ? text : std::string();
 }
 

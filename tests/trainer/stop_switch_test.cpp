@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -107,6 +108,28 @@ TEST_F(StopSwitchTest, LeavesTimeToSaveBeforeTheLimit) {
   const Request request = stop.poll(seconds(101));
   EXPECT_TRUE(request.stop);
   EXPECT_NE(request.reason.find("max_wall_time"), std::string::npos);
+}
+
+// What stands in control/act is somebody's text: it is said again, and must neither flood nor stop the run.
+TEST_F(StopSwitchTest, ARequestIsOneShortPrintableLine) {
+  StopSwitch stop(control, std::nullopt);
+  const fs::path act = control / "act";
+  std::ofstream(act) << "schedule zbv\nrevert\n";
+  EXPECT_EQ(stop.poll(seconds(0)).act, "schedule zbv");
+  EXPECT_FALSE(fs::exists(act));
+  std::ofstream(act) << "revert";
+  EXPECT_EQ(stop.poll(seconds(0)).act, "");
+  EXPECT_TRUE(fs::exists(act)) << "whoever writes it may not be done";
+  std::ofstream(act) << "\x1b[2Jrevert\r\n";
+  EXPECT_EQ(stop.poll(seconds(0)).act, "?[2Jrevert?");
+  std::ofstream(act) << "revert " << std::string(1 << 20, ' ');
+  const std::string huge = stop.poll(seconds(0)).act;
+  EXPECT_EQ(huge.size(), 63U);
+  EXPECT_EQ(huge.substr(60), "...");
+  EXPECT_FALSE(fs::exists(act));
+  ASSERT_EQ(mkfifo(act.c_str(), 0600), 0);
+  EXPECT_EQ(stop.poll(seconds(0)).act, "") << "nobody writes this pipe";
+  fs::remove(act);
 }
 
 TEST_F(StopSwitchTest, TheSecondInterruptLeavesAtOnce) {
