@@ -50,7 +50,7 @@ UnitBuffers unit_buffers(const std::vector<ParameterSpec>& specs, DType compute,
     end += aligned(static_cast<size_t>(elements) * size_of(dtype));
     return at;
   };
-  for (std::vector<size_t>* offsets : {&buffers.full, &buffers.copy, &buffers.gradient})
+  for (std::vector<size_t>* offsets : {&buffers.full, &buffers.copy, &buffers.read, &buffers.gradient})
     offsets->resize(specs.size());
   for (const bool weight_half : {false, true}) {
     if (weight_half) buffers.weight_half = buffers.gradient_bytes;
@@ -62,6 +62,7 @@ UnitBuffers unit_buffers(const std::vector<ParameterSpec>& specs, DType compute,
       const bool copied = owned && spec.compute_copy && compute != DType::fp32;
       buffers.full[i] = place(owned, buffers.full_bytes, elements, DType::fp32);
       buffers.copy[i] = place(copied, buffers.copy_bytes, elements, compute);
+      buffers.read[i] = place(owned, buffers.read_bytes, elements, copied ? compute : DType::fp32);
       buffers.gradient[i] = place(true, buffers.gradient_bytes, elements, DType::fp32);
     }
   }
@@ -101,6 +102,7 @@ void plan_parameters(const RankConfig& config, int unit, MemoryPlan& plan) {
   const auto name = [&](std::string_view piece) { return unit_piece(config.model, unit, piece); };
   plan.add(ArenaTag::parameters, name("master"), buffers.full_bytes);
   plan.add(ArenaTag::parameters, name("compute"), buffers.copy_bytes);
+  if (config.weight_versions > 1) plan.add(ArenaTag::parameters, name("before"), buffers.read_bytes);
   plan.add(ArenaTag::gradients, name("gradient"), buffers.gradient_bytes);
   if (config.gradient_sets > 1) plan.add(ArenaTag::gradients, name("gradient2"), buffers.gradient_bytes);
   plan.add(ArenaTag::optimizer, name("moment1"), buffers.full_bytes);
@@ -164,9 +166,10 @@ MemoryPlan plan_memory(const RankConfig& config, const CallSites& sites) {
         ArenaTag::workspace, "rope_table",
         static_cast<size_t>(config.model.sequence_length * config.model.head_dim) * size_of(DType::fp32));
   }
-  plan.add(ArenaTag::workspace, "step_scalars", sizeof(math::StepScalars));
+  const auto steps = static_cast<size_t>(config.weight_versions);
+  plan.add(ArenaTag::workspace, "step_scalars", steps * sizeof(math::StepScalars));
   plan.add(ArenaTag::workspace, "losses",
-           static_cast<size_t>(config.micro_batches * loss_terms) * size_of(DType::fp64));
+           steps * static_cast<size_t>(config.micro_batches * loss_terms) * size_of(DType::fp64));
   plan.add(ArenaTag::workspace, "optimizer.blocks",
            static_cast<size_t>(math::norm_blocks(largest)) * size_of(DType::fp64));
   plan.add(ArenaTag::workspace, "optimizer.sums", parameters * size_of(DType::fp64));

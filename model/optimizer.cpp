@@ -9,7 +9,10 @@ namespace penstock::model {
 
 OptimizerStep::OptimizerStep(PlannedMemory& memory, math::Math& math, const RankConfig& config,
                              ParameterStore& parameters)
-    : math_(math), section_(config.optimizer), parameters_(parameters) {
+    : math_(math),
+      section_(config.optimizer),
+      parameters_(parameters),
+      versions_(config.weight_versions > 1) {
   int64_t largest = 0;
   int64_t count = 0;
   Shape tied;
@@ -18,7 +21,9 @@ OptimizerStep::OptimizerStep(PlannedMemory& memory, math::Math& math, const Rank
     ++count;
     if (spec.name == "embedding.token.weight") tied = spec.shape;
   }
-  scalars_ = memory.claim(ArenaTag::workspace, "step_scalars", DType::u8, Shape{sizeof(math::StepScalars)});
+  const auto steps = static_cast<int64_t>(config.weight_versions);
+  scalars_ = memory.claim(ArenaTag::workspace, "step_scalars", DType::u8,
+                          Shape{steps * static_cast<int64_t>(sizeof(math::StepScalars))});
   blocks_ =
       memory.claim(ArenaTag::workspace, "optimizer.blocks", DType::fp64, Shape{math::norm_blocks(largest)});
   sums_ = memory.claim(ArenaTag::workspace, "optimizer.sums", DType::fp64, Shape{count});
@@ -44,16 +49,16 @@ void OptimizerStep::begin(Stream& stream, const StepInputs& inputs) {
   scalars.learning_rate = static_cast<float>(inputs.learning_rate);
   scalars.bias_correction1 = static_cast<float>(1.0 - std::pow(section_.beta1, power));
   scalars.bias_correction2 = static_cast<float>(1.0 - std::pow(section_.beta2, power));
-  stream.copy(scalars_.data, &scalars, sizeof(scalars));
+  stream.copy(scalars_.as<math::StepScalars>() + selected_, &scalars, sizeof(scalars));
   stream.record(*upload.done);
   upload.used = true;
-  parameters_.zero_gradients(stream);
+  versions_ ? parameters_.zero_selected(stream) : parameters_.zero_gradients(stream);
 }
 
 Tensor OptimizerStep::sent_tied_gradient() const {
   if (!received_tied_) return {};
   const Parameter* mine = parameters_.tied_head() ? parameters_.tied_head() : parameters_.tied_embedding();
-  return mine->gradient;
+  return parameters_.gradient(*mine);
 }
 
 void OptimizerStep::add_tied(Stream& stream) {
@@ -64,11 +69,11 @@ void OptimizerStep::add_tied(Stream& stream) {
     math_.pointwise->add(stream, flat(heads), flat(embeddings), flat(sum));
   };
   if (embedding && head) {
-    add(head->gradient, embedding->gradient, embedding->gradient);
+    add(parameters_.gradient(*head), parameters_.gradient(*embedding), parameters_.gradient(*embedding));
   } else if (embedding) {
-    add(received_tied_, embedding->gradient, embedding->gradient);
+    add(received_tied_, parameters_.gradient(*embedding), parameters_.gradient(*embedding));
   } else if (head) {
-    add(head->gradient, received_tied_, head->gradient);
+    add(parameters_.gradient(*head), received_tied_, parameters_.gradient(*head));
   }
 }
 
@@ -76,7 +81,7 @@ void OptimizerStep::squares(Stream& stream) {
   stream.fill_zero(sums_.data, sums_.bytes());
   for (const Parameter& parameter : parameters_.parameters()) {
     if (parameter.spec.tied || parameter.copy > 0) continue;
-    const Tensor gradient = parameter.gradient.view(Shape{parameter.gradient.elements()});
+    const Tensor gradient = parameters_.gradient(parameter).view(Shape{parameter.gradient.elements()});
     const Tensor blocks = blocks_.rows(0, math::norm_blocks(gradient.elements()));
     math_.reduce->squares(stream, gradient, blocks);
     math_.reduce->sum(stream, blocks, sums_.as<double>() + parameter.index);
@@ -85,7 +90,7 @@ void OptimizerStep::squares(Stream& stream) {
 
 void OptimizerStep::norm(Stream& stream) {
   math_.reduce->global_norm(stream, sums_, static_cast<float>(section_.clip_norm),
-                            scalars_.as<math::StepScalars>());
+                            scalars_.as<math::StepScalars>() + selected_);
 }
 
 void OptimizerStep::update(Stream& stream) {
@@ -98,9 +103,11 @@ void OptimizerStep::update(Stream& stream) {
     constants.weight_decay = parameter.spec.decay ? static_cast<float>(section_.weight_decay) : 0.0F;
     const auto flat = [](Tensor tensor) { return tensor.view(Shape{tensor.elements()}); };
     const bool copied = parameter.compute.data != parameter.master.data;
-    math_.optimizer->adamw(stream, flat(parameter.master), flat(parameter.gradient), flat(parameter.moment1),
-                           flat(parameter.moment2), copied ? flat(parameter.compute) : Tensor(), constants,
-                           scalars());
+    if (parameter.before)
+      stream.copy(parameter.before.data, parameter.compute.data, parameter.before.bytes());
+    math_.optimizer->adamw(stream, flat(parameter.master), flat(parameters_.gradient(parameter)),
+                           flat(parameter.moment1), flat(parameter.moment2),
+                           copied ? flat(parameter.compute) : Tensor(), constants, scalars());
   }
 }
 

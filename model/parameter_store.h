@@ -14,11 +14,11 @@
 
 namespace penstock::model {
 
-/// Where kernels add a parameter's gradient: in the set that the store has selected when they are enqueued.
-class Accumulator {
+/// A tensor that may be there twice: kernels take the one that the store has selected when they are enqueued.
+class SelectedTensor {
  public:
-  Accumulator() = default;
-  Accumulator(const Tensor& first, const Tensor& second, const size_t* selected)
+  SelectedTensor() = default;
+  SelectedTensor(const Tensor& first, const Tensor& second, const size_t* selected)
       : sets_{first, second}, selected_(selected) {}
   explicit operator bool() const { return static_cast<bool>(sets_[0]); }
   // NOLINTNEXTLINE(google-explicit-constructor): it stands where a kernel takes a tensor
@@ -28,6 +28,9 @@ class Accumulator {
   std::array<Tensor, 2> sets_;
   const size_t* selected_ = nullptr;
 };
+/// Where kernels add a parameter's gradient, and what they read of it.
+using Accumulator = SelectedTensor;
+using Weights = SelectedTensor;
 
 /// A parameter and its memory, all of spec.shape.
 struct Parameter {
@@ -37,6 +40,7 @@ struct Parameter {
   int64_t index = 0;  ///< in model_parameters(): the place of its squares in the global norm
   Tensor master;      ///< fp32
   Tensor compute;     ///< what kernels read: a bf16 copy, or the master
+  Tensor before;      ///< what they read until the last update; absent: there is one version
   Tensor gradient;    ///< fp32, of set 0: what the optimizer reads
   Tensor gradient2;   ///< fp32, of set 1; absent: there is one set
   Tensor moment1;     ///< fp32
@@ -51,7 +55,9 @@ struct NamedState {
   Tensor tensor;
 };
 /// All of a parameter that lasts from one step to the next: master and moments, fp32. What a checkpoint holds
-/// and what moves with a unit. (The compute copy follows from the master; gradients begin at zero.)
+/// and what moves with a unit. (The compute copy follows from the master; gradients begin at zero.) Of two
+/// versions of the weights the earlier one lasts too: checkpoints hold it beside these, and units of such a
+/// run do not move.
 inline constexpr size_t lasting_states = 3;
 inline std::array<NamedState, lasting_states> lasting_state(const Parameter& parameter) {
   return {{{"", parameter.master}, {".moment1", parameter.moment1}, {".moment2", parameter.moment2}}};
@@ -89,6 +95,11 @@ class ParameterStore {
   void refresh_compute(Stream& stream, math::Math& math);
   /// Of all sets.
   void zero_gradients(Stream& stream);
+  /// Of the selected set.
+  void zero_selected(Stream& stream);
+  /// The earlier version of the weights becomes that of now: there is no earlier one. Nothing where there is
+  /// one version.
+  void forget_earlier(Stream& stream);
 
   /// The parameter's gradient in the selected set.
   Accumulator accumulator(const Parameter& parameter) const {
@@ -96,6 +107,21 @@ class ParameterStore {
   }
   /// The set, 0 or 1, that what is enqueued from now on accumulates in. UsageError if there is none.
   void select_gradients(size_t set);
+  /// In the selected set.
+  const Tensor& gradient(const Parameter& parameter) const {
+    return selected_ == 0 ? parameter.gradient : parameter.gradient2;
+  }
+  const Tensor& gradients(const UnitGradients& unit) const {
+    return selected_ == 0 ? unit.values : unit.values2;
+  }
+
+  /// What kernels read of the parameter, in the selected version.
+  Weights weights(const Parameter& parameter) const {
+    return {parameter.compute, parameter.before, &selected_version_};
+  }
+  /// 0: the weights of now; 1: those before the last update. UsageError if there are none.
+  void select_version(size_t version);
+  size_t selected_version() const { return selected_version_; }
 
  private:
   struct Buffer {
@@ -111,6 +137,8 @@ class ParameterStore {
   int threads_;
   size_t sets_;
   size_t selected_ = 0;
+  size_t versions_;
+  size_t selected_version_ = 0;
   std::vector<Parameter> parameters_;
   std::vector<UnitGradients> gradients_;
   std::vector<Buffer> others_;  // masters, copies, moments

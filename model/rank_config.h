@@ -46,6 +46,7 @@ struct RankConfig {
   int output_buffers = 1;           ///< outputs of its stages that may be on their way to other stages
   int d_input_buffers = 1;          ///< likewise gradients of their inputs
   int gradient_sets = 1;            ///< 2: one may be summed over replicas while the other accumulates
+  int weight_versions = 1;  ///< 2: an asynchronous schedule, of which two steps are under way; so are 2 sets
   std::vector<PlannedAllocation> runtime_memory;  ///< what is kept beside the model, claimed by others
 
   MicroBatchShape shape() const { return {micro_batch, model.sequence_length}; }

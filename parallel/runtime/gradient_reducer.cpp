@@ -145,7 +145,8 @@ void GradientReducer::reduce(Stream& stream, const ModelStage& stage, int begin,
     const Event* done = &stage.unit_done(bucket.unit);
     if (done != waited) stream.wait(*done);
     waited = done;
-    const Tensor& gradients = rank_.parameters().unit_gradients()[bucket.place].values;
+    const model::ParameterStore& parameters = rank_.parameters();
+    const Tensor& gradients = parameters.gradients(parameters.unit_gradients()[bucket.place]);
     reduce_bucket(stream, part(gradients, bucket.begin, bucket.count), bucket, turn);
   }
 }

@@ -33,8 +33,9 @@ UnitBuffers buffers_of(const RankConfig& common, int unit, bool shares_tied_weig
                       common.compute, shares_tied_weight);
 }
 
-int64_t resident(const UnitBuffers& buffers) {
-  return signed_bytes(3 * buffers.full_bytes + buffers.copy_bytes + buffers.gradient_bytes);
+int64_t resident(const RankConfig& common, const UnitBuffers& buffers) {
+  const size_t versions = common.weight_versions > 1 ? buffers.read_bytes + buffers.gradient_bytes : 0;
+  return signed_bytes(3 * buffers.full_bytes + buffers.copy_bytes + buffers.gradient_bytes + versions);
 }
 
 StageConfig stage_of(int unit) {
@@ -143,7 +144,7 @@ planner::ModelCosts model_footprint(const RankConfig& common, math::Math& math,
       const model::CallSites sites = make_call_sites(math, alone);
       made.parameters = parameters[at];
       made.flops = flops[at] * static_cast<double>(costs.tokens);
-      made.resident_bytes = resident(buffers);
+      made.resident_bytes = resident(common, buffers);
       made.gradient_bytes = signed_bytes(buffers.gradient_bytes);
       made.side_band_bytes = side_band_of(common, unit, true);
       made.workspace_bytes = signed_bytes(aligned(sites.workspace_bytes()));
@@ -156,7 +157,7 @@ planner::ModelCosts model_footprint(const RankConfig& common, math::Math& math,
   if (section.tie_embeddings) {
     const int head = units - 1;
     costs.tied_shared_bytes =
-        resident(buffers_of(common, head, false)) - resident(buffers_of(common, head, true));
+        resident(common, buffers_of(common, head, false)) - resident(common, buffers_of(common, head, true));
     const auto weight = section.padded_vocab_size() * section.hidden_size;
     costs.tied_exchange_bytes = signed_bytes(aligned(static_cast<size_t>(weight) * size_of(DType::fp32)));
   }

@@ -18,6 +18,7 @@
 #include "parallel/runtime/gradient_reducer.h"
 #include "parallel/runtime/model_stage.h"
 #include "parallel/runtime/pipeline_plan.h"
+#include "parallel/runtime/rolling_lists.h"
 
 namespace penstock::runtime {
 
@@ -59,20 +60,31 @@ class PipelineEngine final : private StepOperations {
 
   /// Enqueues a whole step and returns; as many side bands as the plan has micro-batches. finish_step() comes
   /// before any other call.
+  ///
+  /// Where the plan overlaps, the next step may be started before this one was finished, and only then they
+  /// overlap: else the pipeline is drained. What is computed does not depend on it. Step s reads the weights
+  /// that the updates of steps 0 … s − 2 made (step 0 the first ones), and its own update comes behind that
+  /// of step s − 1. Between two steps the rank's state is that of a plan that does not overlap, and the
+  /// earlier version of the weights.
   void start_step(const model::StepInputs& inputs, std::span<const model::SideBand> micro_batches);
   /// Waits for the step that was started. The same on every rank: losses are added over all replicas, each in
   /// ascending order of its micro-batches, replicas in order.
   model::StepResult finish_step();
+  /// Lets what was started end, updates too. The results of steps that were not finished wait for
+  /// finish_step().
+  void drain();
+  /// Steps that were started and not finished.
+  int started_steps() const { return under_way_.unfinished; }
   /// What the step did, when; complete once it was finished, overwritten `kept_steps` steps later.
   static constexpr size_t kept_steps = 4;
   std::span<const Stamp> stamps(uint64_t step) const { return stamps_[step % kept_steps]; }
   /// Seconds on the device's clock, of the last step, once it was finished: when the optimizer offered its
   /// squares and losses to all ranks, and when they had agreed.
-  double offered_seconds() const { return offered_; }
-  double agreed_seconds() const { return agreed_; }
+  double offered_seconds() const { return told_[finished_].offered; }
+  double agreed_seconds() const { return told_[finished_].agreed; }
   /// Of one of the rank's own stages: recomputation inside its first I of the last step.
   double recompute_seconds(int stage) const {
-    return stages_[static_cast<size_t>(stage)]->recompute_seconds();
+    return stages_[static_cast<size_t>(stage)]->recompute_seconds(finished_);
   }
 
   /// With a plan that has graphs: why something is not launched as one after all. Once; mostly empty.
@@ -104,6 +116,7 @@ class PipelineEngine final : private StepOperations {
  private:
   void reduce_gradients(Stream& stream, const schedule::Action& action, bool last) override;
   void sum_tied(Stream& stream) override;
+  void agree(Stream& stream) override;
   void optimizer_step(Stream& stream) override;
 
   ExecutorParts executor_parts();
@@ -128,6 +141,18 @@ class PipelineEngine final : private StepOperations {
   /// Among the rank's stages in the model's order.
   size_t index_of(int stage) const;
 
+  model::StepResult result_of(size_t step) const;
+  void copy_results(Stream& stream, size_t step);
+
+  // pipeline_overlap.cpp
+  void use_two_versions();
+  void start_over(const model::StepInputs& inputs, std::span<const model::SideBand> micro_batches);
+  model::StepResult finish_over();
+  /// What is enqueued next is this instruction's.
+  void select(const schedule::Instruction& instruction);
+  void drain_unguarded();
+  StepsUnderWay steps_under_way();
+
   // pipeline_search.cpp
   /// Stage `from` hands source() to target() of stage `to`, on whichever ranks they are.
   template <class Source, class Target>
@@ -148,17 +173,35 @@ class PipelineEngine final : private StepOperations {
   Tensor agreement_;                         ///< fp64: sums of squares, then losses by replica
   Tensor agreed_losses_;                     ///< its end
   Tensor logits_;                            ///< fp32 (V)
-  std::unique_ptr<HostMemory> host_memory_;  ///< of the next four
-  math::StepScalars* host_scalars_ = nullptr;
+  std::unique_ptr<HostMemory> host_memory_;  ///< of the next three, and of what is told
   double* host_sum_ = nullptr;
-  std::span<double> host_losses_;
+  std::span<double> host_losses_;  ///< of an evaluation
   std::span<float> host_logits_;
+  /// What a step tells its host; where steps overlap, that of either parity.
+  struct Told {
+    math::StepScalars* scalars = nullptr;
+    std::span<double> losses;
+    double offered = 0;
+    double agreed = 0;
+    std::unique_ptr<Event> event;  ///< all of it is told; only where steps overlap
+  };
+  std::array<Told, 2> told_;
+  size_t finished_ = 0;  ///< of those, the step that was finished last
+  /// Where steps overlap.
+  struct UnderWay {
+    uint64_t updates = 0;            ///< that were enqueued: of steps 0 … updates − 1
+    std::array<uint64_t, 2> step{};  ///< by parity
+    uint64_t next = 0;               ///< to be finished
+    uint64_t last = 0;               ///< that was started
+    int unfinished = 0;
+    bool open = false;  ///< not drained
+  };
+  UnderWay under_way_;
+  std::unique_ptr<RollingLists> rolling_;
   StepList training_;
   std::map<int, StepList> evaluations_;
   std::array<std::vector<Stamp>, kept_steps> stamps_;
   std::vector<Stamp> evaluation_stamps_;
-  double offered_ = 0;
-  double agreed_ = 0;
   Executor executor_;
   std::optional<transport::AbortOnUnwind> abort_;  ///< once it is whole
 };

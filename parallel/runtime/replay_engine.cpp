@@ -45,6 +45,7 @@ ReplayEngine::ReplayEngine(Device& device, transport::World& world, transport::W
       times_(times),
       rank_(world.rank()),
       blocks_(program.schedule.blocks()),
+      asynchronous_(program.schedule.asynchronous),
       list_(device, program, rank_),
       stamps_(list_.steps().size()),
       executor_(device, executor_parts(program, message_bytes, make_stage)),
@@ -158,9 +159,13 @@ void ReplayEngine::sum_tied(Stream& stream) {
   enqueue_sleep(stream, clock_, "tied sum", times_.costs().tied_sum);
 }
 
+void ReplayEngine::agree(Stream& stream) {
+  all_->barrier(stream);
+}
+
 // Ranks agree on norm and losses here, as PipelineEngine's do.
 void ReplayEngine::optimizer_step(Stream& stream) {
-  all_->barrier(stream);
+  if (!asynchronous_) agree(stream);
   enqueue_sleep(stream, clock_, "optimizer step", rank_factor_ * times_.costs().optimizer_step);
 }
 

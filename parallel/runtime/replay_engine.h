@@ -62,6 +62,7 @@ class ReplayEngine final : private StepOperations {
  private:
   void reduce_gradients(Stream& stream, const schedule::Action& action, bool last) override;
   void sum_tied(Stream& stream) override;
+  void agree(Stream& stream) override;
   void optimizer_step(Stream& stream) override;
 
   ExecutorParts executor_parts(const schedule::Program& program, int64_t message_bytes,
@@ -77,6 +78,7 @@ class ReplayEngine final : private StepOperations {
   const ReplayTimes& times_;
   const int rank_;
   const int blocks_;
+  const bool asynchronous_;
   // Of the step.
   double host_seconds_ = 0;
   double rank_factor_ = 1;

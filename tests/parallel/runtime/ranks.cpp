@@ -15,13 +15,6 @@ namespace {
 
 constexpr int64_t sequences = 2;
 
-model::StepInputs inputs_of(const Job& job, int step) {
-  const model::RankConfig& common = job.request.common;
-  return {
-      static_cast<uint64_t>(step), job.learning_rate,
-      common.micro_batches * common.micro_batch * common.model.sequence_length * job.request.parallel.data};
-}
-
 DeviceOptions device_of(const Job& job, int rank) {
   DeviceOptions options;
   options.rank = rank;
@@ -33,6 +26,13 @@ DeviceOptions device_of(const Job& job, int rank) {
 }
 
 }  // namespace
+
+model::StepInputs inputs_of(const Job& job, int step) {
+  const model::RankConfig& common = job.request.common;
+  return {
+      static_cast<uint64_t>(step), job.learning_rate,
+      common.micro_batches * common.micro_batch * common.model.sequence_length * job.request.parallel.data};
+}
 
 void collect(model::RankModel& rank, Values& all) {
   for (const model::Parameter& parameter : rank.parameters().parameters()) {
