@@ -1,7 +1,6 @@
 #include "trainer/training.h"
 
 #include <array>
-#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
@@ -10,9 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "data/file_writer.h"
-#include "kernels/device/error.h"
 #include "kernels/transport/clock_alignment.h"
-#include "model/learning_rate.h"
 #include "parallel/runtime/pipeline_engine.h"
 #include "trainer/arranged_job.h"
 #include "trainer/backend.h"
@@ -45,61 +42,12 @@
 #include "trainer/step_report.h"
 #include "trainer/step_trace.h"
 #include "trainer/stop_requests.h"
+#include "trainer/train_step.h"
 #include "trainer/validation.h"
 #include "trainer/vote.h"
 
 namespace penstock {
 namespace {
-
-BatchSet& read_step(const RankContext& context, StepBatches& batches, int64_t step) {
-  const accounting::HostTimes::Doing doing(context.host, accounting::Part::data);
-  return batches.of(step);
-}
-
-// If the host fails meanwhile, the step that is under way must end before the micro-batches that it reads go
-// away.
-template <class Work>
-void while_the_device_works(const RankContext& context, Work&& work) {
-  try {
-    work();
-  } catch (const std::exception& error) {
-    context.world.abort(error.what());
-    try {
-      context.engine->finish_step();
-    } catch (const DeviceError&) {
-      // It ends as the world has: by this error's echo.
-    }
-    throw;
-  }
-}
-
-// One optimizer step; while the device works the next one's data is read, and the step before is accounted
-// for.
-StepSummary train_step(const RankContext& context, StepBatches& batches, StepAccounting& accounting,
-                       int64_t step) {
-  const Job& job = context.job;
-  const auto start = std::chrono::steady_clock::now();
-  BatchSet& set = read_step(context, batches, step);
-  StepSummary summary;
-  summary.step = step + 1;
-  summary.learning_rate = learning_rate(job.learning_rate, job.run.steps, summary.step);
-  summary.tokens = target_tokens_of_all(job, context.world, job.batch.global, set, set.bands().size(),
-                                        context.engine->place().pipeline == 0);
-  context.engine->start_step({static_cast<uint64_t>(step), summary.learning_rate, summary.tokens},
-                             set.bands());
-  while_the_device_works(context, [&] {
-    if (summary.step < job.run.steps) read_step(context, batches, step + 1);
-    accounting.settle();
-  });
-  const model::StepResult result = context.engine->finish_step();
-  if (const std::string note = context.engine->take_graph_note(); !note.empty())
-    context.reports.warning(note);
-  summary.loss = result.loss_sum / static_cast<double>(summary.tokens);
-  summary.gradient_norm = result.gradient_norm;
-  summary.applied = result.applied;
-  summary.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  return summary;
-}
 
 ExitCode conclude(const RankContext& context, const Decision& decision, const std::string& save_failure) {
   const Job& job = context.job;
@@ -312,7 +260,9 @@ ExitCode train(Job asked, const TrainOptions& options, transport::World& world, 
   StepAccounting step_accounting(context, backend.messenger(), clocks, step_report, run_account, steering);
   steering.follow({&step_accounting});
   StepLoop loop;
-  loop.train_step = [&](int64_t step) { return train_step(context, batches, step_accounting, step); };
+  TrainStep train_step(context, batches, step_accounting);
+  loop.train_step = [&](int64_t step, bool pauses) { return train_step(step, pauses); };
+  loop.follows = [&] { return train_step.follows(); };
   loop.vote = [&](const Decision& wishes) { return vote(world, wishes); };
   loop.participants = {&guard,      &requests,   &step_report,   &step_accounting,
                        &step_trace, &validation, &checkpointing, &steering};

@@ -45,6 +45,8 @@ class RankHazards {
         if (reduce_every_ > 0) waits[2] = accumulate(id, instruction);
         break;
       case InstructionKind::send:
+        sent_[instruction.step] = id;
+        break;
       case InstructionKind::receive:
         break;
       case InstructionKind::sum_tied: {
@@ -69,6 +71,9 @@ class RankHazards {
         }
         waits[0] = gradient(place(instruction));
         if (instruction.kind == InstructionKind::agree) {
+          // All of the rank's step is behind it, as far as it is not the optimizer's.
+          const auto sent = sent_.find(instruction.step);
+          if (sent != sent_.end()) waits[1] = sent->second;
           agreed_[instruction.step] = id;
           break;
         }
@@ -140,6 +145,7 @@ class RankHazards {
   // another rank's.
   std::vector<int>& gradients_;
   std::map<int, int> agreed_;  // by step
+  std::map<int, int> sent_;    // by step: the last message
   int collective_ = -1;
   int optimizer_ = -1;
 };

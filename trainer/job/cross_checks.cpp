@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <initializer_list>
 #include <string>
 #include <utility>
@@ -203,6 +204,43 @@ void check_copies(const Job& job, CrossChecks& checks) {
   }
 }
 
+// Steps that overlap have no place for partial sums, and are not arranged otherwise while they run.
+void check_versions(const Job& job, CrossChecks& checks) {
+  if (!checks.know({"parallel.schedule"})) return;
+  const std::string& name = job.parallel.schedule;
+  if (schedule::versions_of(name) == 1) return;
+  if (checks.know({"parallel.sharded_optimizer"})) {
+    checks.expect(
+        !job.parallel.sharded_optimizer, "parallel.sharded_optimizer",
+        fmt::format(
+            "schedule \"{}\" keeps its second version of the weights whole on every replica: set it to "
+            "false",
+            name));
+  }
+  if (checks.know({"batch.global", "batch.micro", "parallel.data", "parallel.pipeline"})) {
+    const int64_t count = job.batch.global / (job.batch.micro * std::max<int64_t>(1, job.parallel.data));
+    checks.expect(
+        count >= job.parallel.pipeline, "parallel.schedule",
+        fmt::format("\"{}\" needs at least pipeline = {} micro-batches a step and replica; global / (micro · "
+                    "data) = {}",
+                    name, job.parallel.pipeline, count));
+  }
+  if (checks.know({"parallel.reduce_every"})) {
+    checks.expect(
+        job.parallel.reduce_every == 0, "parallel.reduce_every",
+        fmt::format("schedule \"{}\" has two sets of gradients for its two steps under way, and none for "
+                    "partial sums: set it to 0",
+                    name));
+  }
+  if (checks.know({"bubble_budget.actions"})) {
+    checks.expect(
+        job.bubble_budget.actions.empty(), "bubble_budget.actions",
+        fmt::format("schedule \"{}\" keeps two versions of the weights, which are not rearranged: leave the "
+                    "list empty",
+                    name));
+  }
+}
+
 void check_conservative(const Job& job, CrossChecks& checks) {
   if (!checks.know({"bubble_budget.conservative"})) return;
   Job described;
@@ -236,6 +274,7 @@ void check_across(const Job& job, const GivenKeys& given, int64_t shared_ranks, 
   check_parallel(job, checks);
   check_comm(job, checks);
   check_copies(job, checks);
+  check_versions(job, checks);
   check_conservative(job, checks);
   check_trace(job, checks);
 }

@@ -270,7 +270,6 @@ TEST(Engine, RefusesWhatItCannotRun) {
   Job windows = make_job(tiny_gpt2(), 4, "dualpipe", 1, 8);
   windows.request.parallel.reduce_every = 2;
   EXPECT_THAT(refusal<UsageError>(windows), HasSubstr("two copies"));
-  EXPECT_THAT(refusal<UsageError>(make_job(tiny_gpt2(), 4, "2bw", 1, 8)), HasSubstr("asynchronous"));
   Job sharded = make_job(tiny_gpt2(), 1, "1f1b", 1, 4, 2);
   sharded.request.parallel.sharded_optimizer = true;
   EXPECT_THAT(refusal<UsageError>(sharded), HasSubstr("sharded_optimizer"));

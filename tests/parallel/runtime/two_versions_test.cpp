@@ -1,9 +1,7 @@
 // Asynchronous training is what one process computes that keeps two versions of the weights: every step reads
 // those of one update ago. To the bit, whatever the ranks, the cut, recomputation, transport and threads, and
 // wherever the pipeline is drained.
-#include <algorithm>
-#include <cstring>
-#include <map>
+#include <cmath>
 #include <mutex>
 
 #include <fmt/format.h>
@@ -11,7 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "kernels/device/error.h"
-#include "tests/parallel/runtime/rank_backend.h"
+#include "tests/parallel/runtime/delayed.h"
 #include "tests/parallel/runtime/ranks.h"
 
 namespace penstock::testing {
@@ -25,132 +23,12 @@ ModelSection model_of(bool llama, bool tied) {
   return model;
 }
 
-std::vector<std::vector<float>> masters_of(const model::ParameterStore& store) {
-  std::vector<std::vector<float>> masters;
-  for (const model::Parameter& parameter : store.parameters()) {
-    const auto* begin = parameter.master.as<float>();
-    masters.emplace_back(begin, begin + parameter.master.elements());
-  }
-  return masters;
-}
-
-/// The simulation: a model with one version of the weights, whose masters are exchanged around each step. It
-/// knows no schedule, no second version and no second set of gradients. Replicas one after another, added in
-/// their order.
-class Delayed {
- public:
-  explicit Delayed(const Job& job)
-      : job_(job),
-        backend_(make_rank_backend({}, nullptr)),
-        rank_(*backend_.device, backend_.math, config(job)) {
-    stream_ = backend_.device->create_stream("compute", StreamUse::compute);
-    rank_.initialise(*stream_);
-    earlier_ = masters_of(rank_.parameters());
-  }
-
-  Result train() {
-    Result result;
-    for (int step = 0; step < job_.steps; ++step) {
-      const std::vector<std::vector<float>> now = masters_of(rank_.parameters());
-      put(earlier_);
-      double loss = 0;
-      const model::StepInputs inputs = inputs_of(job_, step);
-      std::vector<std::vector<float>> sum;
-      for (int replica = 0; replica < job_.request.parallel.data; ++replica)
-        add(sum, gradients(inputs, batches_of(job_, step, replica), loss));
-      put(now);
-      for (size_t unit = 0; unit < sum.size(); ++unit) {
-        const Tensor& values = rank_.parameters().unit_gradients()[unit].values;
-        std::memcpy(values.data, sum[unit].data(), values.bytes());
-      }
-      rank_.optimizer().finish(*stream_);
-      result.losses.push_back(loss / static_cast<double>(inputs.target_tokens));
-      result.norms.push_back(rank_.read(*stream_).gradient_norm);
-      earlier_ = now;
-    }
-    collect(rank_, result.parameters);
-    return result;
-  }
-
- private:
-  static model::RankConfig config(const Job& job) {
-    model::RankConfig made = job.request.common;
-    made.stages = {model::whole_model(made.model, RecomputeMode::none)};
-    return made;
-  }
-
-  void put(const std::vector<std::vector<float>>& masters) {
-    size_t at = 0;
-    for (const model::Parameter& parameter : rank_.parameters().parameters())
-      std::memcpy(parameter.master.data, masters[at++].data(), parameter.master.bytes());
-    rank_.parameters().refresh_compute(*stream_, rank_.math());
-    stream_->synchronize();
-  }
-
-  std::vector<std::vector<float>> gradients(const model::StepInputs& inputs, std::vector<HostBatch> batches,
-                                            double& loss) {
-    const auto bands = bands_of(batches);
-    rank_.optimizer().begin(*stream_, inputs);
-    rank_.zero_losses(*stream_);
-    for (size_t m = 0; m < bands.size(); ++m) {
-      const auto micro_batch = static_cast<int64_t>(m);
-      rank_.stage(0).forward(*stream_, {}, micro_batch, bands[m], model::Pass::training);
-      rank_.stage(0).backward_input(*stream_, {}, micro_batch);
-      rank_.stage(0).backward_weight(*stream_, {});
-    }
-    stream_->synchronize();
-    for (size_t m = 0; m < bands.size(); ++m) loss += rank_.losses().as<double>()[m];
-    std::vector<std::vector<float>> all;
-    for (const auto& unit : rank_.parameters().unit_gradients()) {
-      const auto* begin = unit.values.as<float>();
-      all.emplace_back(begin, begin + unit.values.elements());
-    }
-    return all;
-  }
-
-  static void add(std::vector<std::vector<float>>& sum, const std::vector<std::vector<float>>& more) {
-    if (sum.empty()) {
-      sum = more;
-      return;
-    }
-    for (size_t unit = 0; unit < sum.size(); ++unit) {
-      for (size_t i = 0; i < sum[unit].size(); ++i) sum[unit][i] += more[unit][i];
-    }
-  }
-
-  Job job_;
-  RankBackend backend_;
-  model::RankModel rank_;
-  std::unique_ptr<Stream> stream_;
-  std::vector<std::vector<float>> earlier_;
-};
-
-/// Steps overlap, but that the pipeline is drained behind those of `drained`.
+/// All ranks, in this process.
 Result train_overlapping(const Job& job, const std::vector<int>& drained = {}) {
   std::mutex mutex;
   Result result;
   run_ranks(job, [&](runtime::PipelineEngine& engine, transport::World& world) {
-    const auto drains = [&](int step) {
-      return step + 1 == job.steps || std::count(drained.begin(), drained.end(), step) > 0;
-    };
-    Result mine;
-    std::map<int, std::vector<HostBatch>> batches;
-    std::map<int, std::vector<model::SideBand>> bands;
-    const auto start = [&](int step) {
-      batches[step] = batches_of(job, step, engine.place().replica);
-      bands[step] = bands_of(batches[step], engine.holds_first(), engine.holds_last());
-      engine.start_step(inputs_of(job, step), bands[step]);
-    };
-    for (int step = 0; step < job.steps; ++step) {
-      if (engine.started_steps() == 0) start(step);
-      if (!drains(step)) start(step + 1);
-      const model::StepResult finished = engine.finish_step();
-      EXPECT_TRUE(finished.applied);
-      mine.losses.push_back(finished.loss_sum / static_cast<double>(inputs_of(job, step).target_tokens));
-      mine.norms.push_back(finished.gradient_norm);
-      batches.erase(step);
-    }
-    EXPECT_EQ(engine.rank().memory().unclaimed(), std::vector<std::string>{});
+    const Result mine = train_overlapping(job, engine, drained);
     const std::lock_guard lock(mutex);
     if (result.losses.empty()) {
       result.losses = mine.losses;
@@ -181,7 +59,7 @@ TEST_P(TwoVersions, SameBitsAsTheSimulationOfItsDelays) {
         std::tuple(1, 2, 2)}) {
     SCOPED_TRACE(fmt::format("P = {}, M = {}, D = {}", pipeline, micro_batches, replicas));
     const Job job = two_versions(model(), pipeline, micro_batches, replicas);
-    const Result expected = Delayed(job).train();
+    const Result expected = train_delayed(job);
     expect_same(train_overlapping(job), expected);
     expect_same(train(job), expected);  // drained behind every step
   }
@@ -189,7 +67,7 @@ TEST_P(TwoVersions, SameBitsAsTheSimulationOfItsDelays) {
 
 TEST_P(TwoVersions, WhateverElseDiffers) {
   Job job = two_versions(model(), 4, 6, 2);
-  const Result expected = Delayed(job).train();
+  const Result expected = train_delayed(job);
   job.request.recompute.mode = RecomputeMode::full;
   job.request.parallel.partition = PartitionMethod::units;
   job.request.parallel.partition_units = {1, 4, 2, 3};
@@ -211,7 +89,7 @@ TEST_P(TwoVersions, WhateverElseDiffers) {
 TEST_P(TwoVersions, NarrowCompute) {
   Job job = two_versions(model(), 4, 4);
   job.request.common.compute = DType::bf16;
-  expect_same(train_overlapping(job, {2}), Delayed(job).train());
+  expect_same(train_overlapping(job, {2}), train_delayed(job));
 }
 
 INSTANTIATE_TEST_SUITE_P(All, TwoVersions, ::testing::Combine(::testing::Bool(), ::testing::Bool()),
@@ -231,6 +109,74 @@ TEST(TwoVersionsOfWeights, AreOneUpdateApart) {
   for (size_t step = 1; step < 7; ++step) EXPECT_NE(found.losses[step], other.losses[step]) << step;
 }
 
+// All that a checkpoint holds of a parameter, and that nothing else is needed: it is the whole state between
+// two steps.
+TEST(TwoVersionsOfWeights, EveryPieceOfStateIsRead) {
+  const Job job = two_versions(tiny_gpt2(), 2, 3);
+  const auto trained = [&](const std::string& lost) {
+    std::mutex mutex;
+    Result result;
+    run_ranks(job, [&](runtime::PipelineEngine& engine, transport::World&) {
+      Result mine;
+      for (int step = 0; step < job.steps; ++step) {
+        train_step(job, engine, step, mine);
+        if (step != 3) continue;
+        for (const model::Parameter& parameter : engine.rank().parameters().parameters()) {
+          if (parameter.shared || parameter.spec.name != "layers.1.mlp.up.weight") continue;
+          EXPECT_TRUE(parameter.before);
+          std::vector<model::NamedState> pieces{{".before", parameter.before}};
+          for (const model::NamedState& piece : model::lasting_state(parameter)) pieces.push_back(piece);
+          for (const model::NamedState& piece : pieces) {
+            if (piece.ending == lost) engine.stream().fill_zero(piece.tensor.data, piece.tensor.bytes());
+          }
+        }
+      }
+      const std::lock_guard lock(mutex);
+      result.losses = mine.losses;
+      collect(engine.rank(), result.parameters);
+    });
+    return result;
+  };
+  const Result whole = trained("nothing");
+  for (const char* lost : {"", ".moment1", ".moment2", ".before"}) {
+    SCOPED_TRACE(lost);
+    const Result found = trained(lost);
+    EXPECT_EQ(found.losses[3], whole.losses[3]);
+    EXPECT_NE(found.parameters, whole.parameters);
+    EXPECT_NE(found.losses.back(), whole.losses.back());
+  }
+}
+
+// A value that one stage alone has, in the weights that the first step reads: all ranks leave the step out,
+// though the next one has begun.
+TEST(TwoVersionsOfWeights, AllRanksSkipWhatIsNotFinite) {
+  const Job job = two_versions(tiny_llama(), 4, 4);
+  run_ranks(job, [&](runtime::PipelineEngine& engine, transport::World& world) {
+    Values before;
+    if (world.rank() == 3) {
+      for (const model::Parameter& parameter : engine.rank().parameters().parameters()) {
+        if (parameter.spec.name == "head.norm.weight") parameter.before.as<float>()[1] = std::nanf("");
+      }
+    }
+    collect(engine.rank(), before);
+    std::vector<HostBatch> first = batches_of(job, 0, 0);
+    std::vector<HostBatch> second = batches_of(job, 1, 0);
+    const auto bands = bands_of(first);
+    const auto more = bands_of(second);
+    engine.start_step(inputs_of(job, 0), bands);
+    engine.start_step(inputs_of(job, 1), more);
+    EXPECT_FALSE(engine.finish_step().applied);
+    // The version of one update ago is then that of now, which was whole.
+    EXPECT_TRUE(engine.finish_step().applied);
+    Values after;
+    collect(engine.rank(), after);
+    EXPECT_NE(before, after);
+    for (const auto& [name, values] : after) {
+      for (const float value : values) ASSERT_TRUE(std::isfinite(value)) << name;
+    }
+  });
+}
+
 TEST(TwoVersionsOfWeights, RefuseWhatTheyCannotDo) {
   const auto refusal = [](const Job& job) -> std::string {
     try {
@@ -244,6 +190,9 @@ TEST(TwoVersionsOfWeights, RefuseWhatTheyCannotDo) {
   Job partial = two_versions(tiny_gpt2(), 2, 4, 2);
   partial.request.parallel.reduce_every = 2;
   EXPECT_THAT(refusal(partial), HasSubstr("parallel.reduce_every = 2"));
+  Job sharded = two_versions(tiny_gpt2(), 2, 4, 2);
+  sharded.request.parallel.sharded_optimizer = true;
+  EXPECT_THAT(refusal(sharded), HasSubstr("parallel.sharded_optimizer"));
 }
 
 TEST(TwoVersionsOfWeights, StepsAreStartedInTheirOrder) {

@@ -1,0 +1,78 @@
+#include "trainer/train_step.h"
+
+#include <algorithm>
+#include <string>
+
+#include "kernels/device/error.h"
+#include "model/learning_rate.h"
+#include "trainer/checkpointing.h"
+#include "trainer/corpus.h"
+#include "trainer/validation.h"
+
+namespace penstock {
+namespace {
+
+// If the host fails meanwhile, what is under way must end before the micro-batches that it reads go away.
+template <class Work>
+void while_the_device_works(const RankContext& context, Work&& work) {
+  try {
+    work();
+  } catch (const std::exception& error) {
+    context.world.abort(error.what());
+    try {
+      context.engine->drain();
+      context.engine->finish_step();
+    } catch (const DeviceError&) {
+      // It ends as the world has: by this error's echo.
+    }
+    throw;
+  }
+}
+
+}  // namespace
+
+BatchSet& TrainStep::read(int64_t step) {
+  const accounting::HostTimes::Doing doing(context_.host, accounting::Part::data);
+  return batches_.of(step);
+}
+
+void TrainStep::start(int64_t step) {
+  const Job& job = context_.job;
+  BatchSet& set = read(step);
+  StepSummary& summary = begun_[static_cast<size_t>(step % 2)];
+  summary = {};
+  summary.step = step + 1;
+  summary.learning_rate = learning_rate(job.learning_rate, job.run.steps, summary.step);
+  summary.tokens = target_tokens_of_all(job, context_.world, job.batch.global, set, set.bands().size(),
+                                        context_.engine->place().pipeline == 0);
+  context_.engine->start_step({static_cast<uint64_t>(step), summary.learning_rate, summary.tokens},
+                              set.bands());
+}
+
+bool TrainStep::pauses_behind(int64_t step) const {
+  return Validation::due(context_.job, step + 1) || Checkpointing::due(context_.job, step + 1);
+}
+
+StepSummary TrainStep::operator()(int64_t step, bool pauses) {
+  runtime::PipelineEngine& engine = *context_.engine;
+  const TimePoint begun = engine.started_steps() > 0 ? last_ : std::chrono::steady_clock::now();
+  if (engine.started_steps() == 0) start(step);
+  int64_t next = step + 1;
+  if (engine.plan().overlaps() && !pauses && !pauses_behind(step))
+    while_the_device_works(context_, [&] { start(next++); });
+  while_the_device_works(context_, [&] {
+    if (next < context_.job.run.steps) read(next);
+    accounting_.settle();
+  });
+  const model::StepResult result = engine.finish_step();
+  if (const std::string note = engine.take_graph_note(); !note.empty()) context_.reports.warning(note);
+  StepSummary summary = begun_[static_cast<size_t>(step % 2)];
+  summary.loss = result.loss_sum / static_cast<double>(summary.tokens);
+  summary.gradient_norm = result.gradient_norm;
+  summary.applied = result.applied;
+  last_ = std::chrono::steady_clock::now();
+  summary.seconds = std::chrono::duration<double>(last_ - begun).count();
+  return summary;
+}
+
+}  // namespace penstock
