@@ -23,8 +23,8 @@ namespace penstock::model {
 /// what the recompute modes did not keep.
 class Stage {
  public:
-  /// What the stages of a rank share: its boundary buffers, null where no stage has any, and where the wire has
-  /// a dtype of its own the memory of what is to be converted.
+  /// What the stages of a rank share: its boundary buffers, null where no stage has any, and where the wire
+  /// has a dtype of its own the memory of what is to be converted.
   struct Boundaries {
     char* outputs = nullptr;
     char* d_inputs = nullptr;
@@ -39,9 +39,9 @@ class Stage {
   bool has_head() const { return head_ != nullptr; }
 
   /// Boundary tensors (N,C); `output` and `d_input` are in the wire's dtype, the others in the compute dtype,
-  /// and whoever receives for them converts. `input`: where the output of the stage before is received; `output`: what is
-  /// sent on; `d_output`: where its gradient is received; `d_input`: the gradient sent back.
-  /// UsageError at the model's ends, where there is none.
+  /// and whoever receives for them converts. `input`: where the output of the stage before is received;
+  /// `output`: what is sent on; `d_output`: where its gradient is received; `d_input`: the gradient sent
+  /// back. UsageError at the model's ends, where there is none.
   Tensor input(const SlotIds& slots) const;
   Tensor output(int buffer) const;
   Tensor d_output(const SlotIds& slots) const;

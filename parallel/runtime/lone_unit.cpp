@@ -4,7 +4,7 @@
 #include <random>
 #include <utility>
 
-#include "kernels/device/bfloat16.h"
+#include "kernels/math/with_element.h"
 
 namespace penstock::runtime {
 
