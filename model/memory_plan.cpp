@@ -83,6 +83,12 @@ size_t boundary_bytes(const RankConfig& config) {
   return bytes;
 }
 
+size_t staging_bytes(const RankConfig& config) {
+  if (wire_dtype(config) == config.compute || !(has_output(config) || has_d_input(config))) return 0;
+  const Shape& hidden = boundary(config).front().shape;
+  return aligned(static_cast<size_t>(hidden.elements()) * size_of(config.compute));
+}
+
 bool has_output(const RankConfig& config) {
   return std::any_of(config.stages.begin(), config.stages.end(),
                      [&](const StageConfig& stage) { return stage.end < unit_count(config.model); });
@@ -147,6 +153,7 @@ MemoryPlan plan_memory(const RankConfig& config, const CallSites& sites) {
     plan.add(ArenaTag::communication, "boundary.d_input",
              boundary_bytes(config) * static_cast<size_t>(config.d_input_buffers));
   }
+  plan.add(ArenaTag::workspace, "boundary.staging", staging_bytes(config));
   int64_t largest = 0;
   size_t parameters = 0;
   for (const ParameterSpec& spec : model_parameters(config.model)) {

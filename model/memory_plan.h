@@ -45,6 +45,9 @@ std::string stage_piece(size_t stage, std::string_view piece);
 
 /// Bytes of one boundary buffer.
 size_t boundary_bytes(const RankConfig& config);
+/// Bytes of what a stage's last unit writes before it is converted to the wire's dtype, one for all of the
+/// rank's boundaries; 0 where that is the compute dtype.
+size_t staging_bytes(const RankConfig& config);
 /// Whether any stage of the rank hands activations on, or gradients back.
 bool has_output(const RankConfig& config);
 bool has_d_input(const RankConfig& config);

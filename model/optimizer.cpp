@@ -40,7 +40,8 @@ void OptimizerStep::begin(Stream& stream, const StepInputs& inputs) {
   math::StepScalars& scalars = *upload.scalars;
   scalars = {};
   scalars.step = inputs.step;
-  scalars.gradient_scale = static_cast<float>(1.0 / static_cast<double>(inputs.target_tokens));
+  scalars.gradient_scale = static_cast<float>(inputs.loss_scale / static_cast<double>(inputs.target_tokens));
+  scalars.loss_scale = static_cast<float>(inputs.loss_scale);
   scalars.learning_rate = static_cast<float>(inputs.learning_rate);
   scalars.bias_correction1 = static_cast<float>(1.0 - std::pow(section_.beta1, power));
   scalars.bias_correction2 = static_cast<float>(1.0 - std::pow(section_.beta2, power));

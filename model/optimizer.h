@@ -17,6 +17,7 @@ struct StepInputs {
   uint64_t step = 0;  ///< optimizer steps completed before this one
   double learning_rate = 0;
   int64_t target_tokens = 1;  ///< of the whole step, over all replicas
+  double loss_scale = 1;      ///< of the gradients on their way; a power of two
 };
 
 /// The end of a step on one rank: tied gradients added, global norm, clipping, AdamW. Calls only enqueue; the

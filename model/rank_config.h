@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -37,6 +38,7 @@ struct PlannedAllocation {
 struct RankConfig {
   ModelSection model;  ///< resolved: vocab_size > 0
   DType compute = DType::fp32;
+  std::optional<DType> wire;  ///< of what crosses from stage to stage; absent: as `compute`
   int64_t micro_batch = 1;    ///< sequences
   int64_t micro_batches = 1;  ///< most micro-batches of one step or evaluation
   bool document_mask = false;
@@ -51,8 +53,10 @@ struct RankConfig {
   MicroBatchShape shape() const { return {micro_batch, model.sequence_length}; }
 };
 
-/// The dtype of products and stored activations; UsageError for one that no unit implements.
+/// The dtype of products and stored activations, and of messages; UsageError for one that no unit implements.
 DType compute_dtype(Precision precision);
+
+DType wire_dtype(const RankConfig& config);
 
 /// One stage of all units: one rank trains alone, micro-batch after micro-batch.
 StageConfig whole_model(const ModelSection& model, RecomputeMode mode);

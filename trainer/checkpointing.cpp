@@ -31,13 +31,15 @@ std::string attempt_to(Act&& act) {
 
 Checkpointing::Checkpointing(const RankContext& context, const Job& began, const RunPaths& paths,
                              uint64_t attempt, std::string data_fingerprint, const std::string& matmul_plans,
-                             SpikeDetector& spikes, const BudgetSteering& steering)
+                             SpikeDetector& spikes, const LossScaler& loss_scaler,
+                             const BudgetSteering& steering)
     : context_(context),
       began_(began),
       folder_(paths.checkpoints().string()),
       data_fingerprint_(std::move(data_fingerprint)),
       matmul_plans_(matmul_plans.empty() ? nlohmann::json() : nlohmann::json::parse(matmul_plans)),
       spikes_(spikes),
+      loss_scaler_(loss_scaler),
       steering_(steering),
       writer_(folder_, attempt) {
   std::array<int64_t, 1> bytes{static_cast<int64_t>(checkpoint::shard_bytes(sources()))};
@@ -131,6 +133,7 @@ checkpoint::Manifest Checkpointing::manifest(int64_t step) const {
   manifest.job = to_toml(began_);
   manifest.program = fmt::format("penstock {} ({})", build_info().version, build_info().git_id);
   manifest.state["spike_losses"] = spikes_.state();
+  if (loss_scaler_.active()) manifest.state[loss_scale_state] = loss_scaler_.state();
   if (!matmul_plans_.is_null()) manifest.state[matmul_plans_state] = matmul_plans_;
   // Where nothing was arranged otherwise there is nothing to go on with.
   if (nlohmann::json saved = steering_.saved(); !saved.is_null()) manifest.state["budget"] = std::move(saved);

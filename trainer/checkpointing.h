@@ -7,6 +7,7 @@
 
 #include "trainer/budget_steering.h"
 #include "trainer/checkpoint/checkpoint_writer.h"
+#include "trainer/loss_scaler.h"
 #include "trainer/participant.h"
 #include "trainer/rank_context.h"
 #include "trainer/run_folder.h"
@@ -24,7 +25,7 @@ class Checkpointing : public Participant {
   /// checkpoint.
   Checkpointing(const RankContext& context, const Job& began, const RunPaths& paths, uint64_t attempt,
                 std::string data_fingerprint, const std::string& matmul_plans, SpikeDetector& spikes,
-                const BudgetSteering& steering);
+                const LossScaler& loss_scaler, const BudgetSteering& steering);
 
   void wish(const StepSummary& result, Decision& wishes) override;
   void act(const StepSummary& result, const Decision& decision) override;
@@ -47,6 +48,7 @@ class Checkpointing : public Participant {
   std::string data_fingerprint_;
   nlohmann::json matmul_plans_;
   SpikeDetector& spikes_;
+  const LossScaler& loss_scaler_;
   const BudgetSteering& steering_;
   checkpoint::CheckpointWriter writer_;
   double save_seconds_ = 0;

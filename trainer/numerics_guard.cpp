@@ -9,14 +9,33 @@ namespace penstock {
 NumericsGuard::NumericsGuard(const RankContext& context, StepBatches& batches)
     : context_(context),
       batches_(batches),
-      spikes_(context.job.numerics.spike_z, context.job.numerics.spike_window) {}
+      spikes_(context.job.numerics.spike_z, context.job.numerics.spike_window),
+      loss_scaler_(context.job) {}
 
 void NumericsGuard::wish(const StepSummary& result, Decision& wishes) {
   if (!std::isfinite(result.loss) || !result.applied) {
-    judge_nonfinite(result, wishes);
-  } else if (context_.job.numerics.on_spike != NumericsPolicy::ignore) {
+    if (!lowers_scale(result)) judge_nonfinite(result, wishes);
+    return;
+  }
+  if (loss_scaler_.succeeded()) {
+    context_.reports.event("loss_scale", result.step,
+                           {{"from", result.loss_scale}, {"to", loss_scaler_.scale()}, {"why", "growth"}});
+  }
+  if (context_.job.numerics.on_spike != NumericsPolicy::ignore) {
     judge_spike(result, wishes);
   }
+}
+
+// The forward pass knows no scale: a loss that is not finite is another matter.
+bool NumericsGuard::lowers_scale(const StepSummary& result) {
+  if (!std::isfinite(result.loss) || !loss_scaler_.overflowed()) return false;
+  context_.reports.event("loss_scale", result.step,
+                         {{"from", result.loss_scale}, {"to", loss_scaler_.scale()}, {"why", "overflow"}});
+  context_.reports.note(
+      fmt::format("step {}: gradients overflowed at a loss scale of {}; no weight was "
+                  "changed, and the scale is {} from now on",
+                  result.step, result.loss_scale, loss_scaler_.scale()));
+  return true;
 }
 
 void NumericsGuard::judge_nonfinite(const StepSummary& result, Decision& wishes) {
@@ -35,6 +54,10 @@ void NumericsGuard::judge_nonfinite(const StepSummary& result, Decision& wishes)
     details["unit"] = finding->where.unit_name;
     details["what"] = finding->where.what;
     details["micro_batch"] = finding->micro_batch;
+  }
+  if (loss_scaler_.active()) {
+    where += fmt::format("; the loss scale is {} (loss_scaling.minimum = {})", result.loss_scale,
+                         context_.job.loss_scaling.minimum);
   }
   const bool stops = context_.job.numerics.on_nonfinite != NumericsPolicy::skip;
   const std::string text =

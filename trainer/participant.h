@@ -13,9 +13,10 @@ struct StepSummary {
   double loss = 0;           ///< mean over the step's target tokens, before the update
   double gradient_norm = 0;  ///< over all parameters, before clipping
   double learning_rate = 0;
-  int64_t tokens = 0;   ///< target tokens of this step, all replicas
-  double seconds = 0;   ///< wall time from the first enqueue to the last result
-  bool applied = true;  ///< false: NaN or Inf, no weight changed
+  int64_t tokens = 0;     ///< target tokens of this step, all replicas
+  double seconds = 0;     ///< wall time from the first enqueue to the last result
+  bool applied = true;    ///< false: NaN or Inf, no weight changed
+  double loss_scale = 1;  ///< of its gradients on their way
 };
 
 /// What ranks want after a step; a decision is the union of all ranks' wishes.

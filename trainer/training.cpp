@@ -22,6 +22,7 @@
 #include "trainer/job/write_job.h"
 #include "trainer/job_costs.h"
 #include "trainer/job_plan.h"
+#include "trainer/loss_scaler.h"
 #include "trainer/memory_limit.h"
 #include "trainer/memory_report.h"
 #include "trainer/model_state.h"
@@ -76,7 +77,7 @@ void while_the_device_works(const RankContext& context, Work&& work) {
 // One optimizer step; while the device works the next one's data is read, and the step before is accounted
 // for.
 StepSummary train_step(const RankContext& context, StepBatches& batches, StepAccounting& accounting,
-                       int64_t step) {
+                       const LossScaler& scaler, int64_t step) {
   const Job& job = context.job;
   const auto start = std::chrono::steady_clock::now();
   BatchSet& set = read_step(context, batches, step);
@@ -85,8 +86,9 @@ StepSummary train_step(const RankContext& context, StepBatches& batches, StepAcc
   summary.learning_rate = learning_rate(job.learning_rate, job.run.steps, summary.step);
   summary.tokens = target_tokens_of_all(job, context.world, job.batch.global, set, set.bands().size(),
                                         context.engine->place().pipeline == 0);
-  context.engine->start_step({static_cast<uint64_t>(step), summary.learning_rate, summary.tokens},
-                             set.bands());
+  summary.loss_scale = scaler.scale();
+  context.engine->start_step(
+      {static_cast<uint64_t>(step), summary.learning_rate, summary.tokens, summary.loss_scale}, set.bands());
   while_the_device_works(context, [&] {
     if (summary.step < job.run.steps) read_step(context, batches, step + 1);
     accounting.settle();
@@ -291,7 +293,11 @@ ExitCode train(Job asked, const TrainOptions& options, transport::World& world, 
   NumericsGuard guard(context, batches);
   if (resumed) {
     load_model(*point.checkpoint, engine->rank(), engine->stream());
-    guard.spikes().restore(point.checkpoint->manifest().state.at("spike_losses"));
+    const auto& state = point.checkpoint->manifest().state;
+    guard.spikes().restore(state.at("spike_losses"));
+    // An imported model, and a run that was not in fp16, have none.
+    if (const auto scale = state.find(loss_scale_state); scale != state.end() && guard.loss_scaler().active())
+      guard.loss_scaler().restore(scale->second);
     point.checkpoint.reset();  // unmaps its files
   }
   Rearrangement rearrangement({job, asked, backend, world, engine, corpus, tokenizer.get(), batches, memory},
@@ -299,7 +305,7 @@ ExitCode train(Job asked, const TrainOptions& options, transport::World& world, 
   if (leads) setup.options.machine.memory_limit = rearrangement.room();
   BudgetSteering steering(context, rearrangement, std::move(setup));
   Checkpointing checkpointing(context, planned.job, paths, opening.claim.attempt, opening.fingerprint,
-                              matmul_plans, guard.spikes(), steering);
+                              matmul_plans, guard.spikes(), guard.loss_scaler(), steering);
   StopRequests requests(
       stop, reports, [&] { return checkpointing.save_seconds(); },
       [&](const std::string& request, int64_t step) { steering.by_hand(request, step); });
@@ -312,7 +318,9 @@ ExitCode train(Job asked, const TrainOptions& options, transport::World& world, 
   StepAccounting step_accounting(context, backend.messenger(), clocks, step_report, run_account, steering);
   steering.follow({&step_accounting});
   StepLoop loop;
-  loop.train_step = [&](int64_t step) { return train_step(context, batches, step_accounting, step); };
+  loop.train_step = [&](int64_t step) {
+    return train_step(context, batches, step_accounting, guard.loss_scaler(), step);
+  };
   loop.vote = [&](const Decision& wishes) { return vote(world, wishes); };
   loop.participants = {&guard,      &requests,   &step_report,   &step_accounting,
                        &step_trace, &validation, &checkpointing, &steering};

@@ -119,8 +119,9 @@ GradientReducer::GradientReducer(model::RankModel& rank, transport::Communicator
       options_(options),
       most_(slice_elements(bucket_elements(rank.config(), options.bucket_mib), options.members())),
       buckets_(buckets_of(rank.config(), options).all) {
-  if (options.wire != DType::fp32 && options.wire != DType::bf16) {
-    throw UsageError(fmt::format("precision.gradient_reduce: fp32 or bf16, not {}", name_of(options.wire)));
+  if (options.wire != DType::fp32 && options.wire != DType::bf16 && options.wire != DType::fp16) {
+    throw UsageError(
+        fmt::format("precision.gradient_reduce: fp32, bf16 or fp16, not {}", name_of(options.wire)));
   }
   if (group.size() != options.members()) {
     throw UsageError(fmt::format("gradients of {} replicas x {} copies are summed by {} ranks",

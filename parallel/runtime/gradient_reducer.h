@@ -18,7 +18,7 @@ struct ReductionOptions {
   int copies = 1;
   double bucket_mib = 64;
   GradientSum sum = GradientSum::ordered;
-  /// fp32; bf16: every contribution, and the sum, is rounded on its way. The additions are fp32.
+  /// fp32; bf16, fp16: every contribution, and the sum, is rounded on its way. The additions are fp32.
   DType wire = DType::fp32;
   GradientWindows windows;
 

@@ -4,14 +4,6 @@
 
 namespace penstock::runtime {
 
-namespace {
-
-void hand_over(Stream& stream, const Tensor& from, const Tensor& to) {
-  stream.copy(to.data, from.data, to.bytes());
-}
-
-}  // namespace
-
 ModelStage::ModelStage(model::RankModel& rank, size_t index, const GradientWindows& windows, bool marks_units)
     : rank_(rank),
       parameters_(rank.parameters()),
@@ -51,7 +43,7 @@ void ModelStage::serve(std::span<const model::SideBand> micro_batches, model::Pa
 }
 
 void ModelStage::forward(Stream& stream, const StageCall& call) {
-  if (call.input) hand_over(stream, call.input, stage_.input(call.slots));
+  if (call.input) model::take_from_wire(stream, rank_.math(), call.input, stage_.input(call.slots));
   // From memory of the host, which differs from step to step.
   stage_.take_side_band(stream, call.slots, micro_batches_[static_cast<size_t>(call.micro_batch)]);
   const auto work = [&] { stage_.forward_units(stream, call.slots, call.micro_batch, pass_, call.output); };
@@ -60,7 +52,7 @@ void ModelStage::forward(Stream& stream, const StageCall& call) {
 }
 
 void ModelStage::backward_input(Stream& stream, const StageCall& call) {
-  if (call.input) hand_over(stream, call.input, stage_.d_output(call.slots));
+  if (call.input) model::take_from_wire(stream, rank_.math(), call.input, stage_.d_output(call.slots));
   // One micro-batch a step tells the share: stamps of all would have to be kept.
   const bool timed = !timed_ && !recompute_stamps_.empty();
   timed_ = true;

@@ -111,6 +111,7 @@ ExecutorParts PipelineEngine::executor_parts() {
         pool(piece.name == "boundary.input" ? BufferPool::activation_in : BufferPool::gradient_in);
     for (size_t offset = 0; offset < piece.bytes; offset += model::boundary_bytes(config))
       buffers.emplace_back(memory + offset, hidden.dtype, hidden.shape);
+    if (!buffers.empty()) arrival_ = buffers.front();
   }
   parts.pipeline = communicators_.pipeline.get();
   parts.operations = this;

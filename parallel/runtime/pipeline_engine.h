@@ -148,6 +148,7 @@ class PipelineEngine final : private StepOperations {
   Tensor agreement_;                         ///< fp64: sums of squares, then losses by replica
   Tensor agreed_losses_;                     ///< its end
   Tensor logits_;                            ///< fp32 (V)
+  Tensor arrival_;                           ///< a buffer of what arrives; absent where nothing does
   std::unique_ptr<HostMemory> host_memory_;  ///< of the next four
   math::StepScalars* host_scalars_ = nullptr;
   double* host_sum_ = nullptr;

@@ -15,11 +15,12 @@ template <class Source, class Target>
 void PipelineEngine::hand_over(int from, int to, Source source, Target target) {
   transport::Communicator& pipeline = *communicators_.pipeline;
   if (owns(from) && owns(to)) {
-    stream().copy(target().data, source().data, source().bytes());
+    model::take_from_wire(stream(), rank_.math(), source(), target());
   } else if (owns(from)) {
     pipeline.exchange(stream(), {transport::send_to(plan_.owner(to), source())});
   } else if (owns(to)) {
-    pipeline.exchange(stream(), {transport::receive_from(plan_.owner(from), target())});
+    pipeline.exchange(stream(), {transport::receive_from(plan_.owner(from), arrival_)});
+    model::take_from_wire(stream(), rank_.math(), arrival_, target());
   }
 }
 

@@ -1,3 +1,4 @@
+#include <cmath>
 #include <initializer_list>
 #include <string>
 #include <utility>
@@ -116,6 +117,25 @@ void check_learning_rate(const Job& job, CrossChecks& checks) {
   }
 }
 
+// Only then do scales change no bit.
+void check_loss_scaling(const LossScalingSection& scaling, CrossChecks& checks) {
+  const auto check = [&](const char* path, double value) {
+    int exponent = 0;
+    const bool is_power = std::frexp(value, &exponent) == 0.5;
+    checks.expect(is_power || !checks.know({path}), path, fmt::format("{} is no power of two", value));
+  };
+  check("loss_scaling.initial", scaling.initial);
+  check("loss_scaling.growth_factor", scaling.growth_factor);
+  check("loss_scaling.backoff_factor", scaling.backoff_factor);
+  check("loss_scaling.minimum", scaling.minimum);
+  check("loss_scaling.maximum", scaling.maximum);
+  if (!checks.know({"loss_scaling.initial", "loss_scaling.minimum", "loss_scaling.maximum"})) return;
+  checks.expect(scaling.minimum <= scaling.initial, "loss_scaling.initial",
+                fmt::format("{} is below minimum = {}", scaling.initial, scaling.minimum));
+  checks.expect(scaling.initial <= scaling.maximum, "loss_scaling.initial",
+                fmt::format("{} is above maximum = {}", scaling.initial, scaling.maximum));
+}
+
 void check_data(const Job& job, CrossChecks& checks) {
   if (checks.know({"evaluation.every_steps", "data.validation"})) {
     checks.expect(job.evaluation.every_steps == 0 || !job.data.validation.empty(), "evaluation.every_steps",
@@ -232,6 +252,7 @@ void check_across(const Job& job, const GivenKeys& given, int64_t shared_ranks, 
   check_rope(job.model, checks);
   check_batch(job, shared_ranks, checks);
   check_learning_rate(job, checks);
+  check_loss_scaling(job.loss_scaling, checks);
   check_data(job, checks);
   check_parallel(job, checks);
   check_comm(job, checks);

@@ -15,17 +15,9 @@ struct NotYet {
   bool (*refused)(const Job&) = nullptr;  ///< without it: any value but the default
 };
 
-constexpr const char* kAsCompute = "messages carry the compute dtype";
-
 constexpr NotYet kNotYet[] = {
-    {"precision.compute", "it computes in fp32 or bf16",
+    {"precision.compute", "it computes in fp32, bf16 or fp16",
      [](const Job& job) { return job.precision.compute == Precision::fp8; }},
-    {"precision.p2p", kAsCompute,
-     [](const Job& job) {
-       return job.precision.p2p != job.precision.compute && job.precision.compute != Precision::fp8;
-     }},
-    {"precision.gradient_reduce", "gradients are fp32 or bf16 on the wire",
-     [](const Job& job) { return job.precision.gradient_reduce == Precision::fp16; }},
     {"precision.stochastic_rounding", "weights have an fp32 master"},
     {"parallel.schedule", "schedules with two versions of the weights are planned, not run",
      [](const Job& job) { return job.parallel.schedule == "2bw"; }},

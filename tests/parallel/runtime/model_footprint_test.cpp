@@ -52,7 +52,9 @@ struct ModelFootprint : ::testing::Test {
     PipelineRequest request = job.request;
     request.common.micro_batch = choose(1, 3);
     request.common.document_mask = choose(0, 1) == 1;
-    request.common.compute = choose(0, 1) == 0 ? DType::fp32 : DType::bf16;
+    constexpr std::array dtypes{DType::fp32, DType::bf16, DType::fp16};
+    request.common.compute = dtypes[static_cast<size_t>(choose(0, 2))];
+    if (choose(0, 1) == 1) request.common.wire = dtypes[static_cast<size_t>(choose(0, 2))];
     const int stages = pipeline * schedule.chunks;
     std::vector<int64_t> units(static_cast<size_t>(stages), 1);
     for (int left = model::unit_count(section) - stages; left > 0; --left)

@@ -19,7 +19,8 @@ model::StepInputs inputs_of(const Job& job, int step) {
   const model::RankConfig& common = job.request.common;
   return {
       static_cast<uint64_t>(step), job.learning_rate,
-      common.micro_batches * common.micro_batch * common.model.sequence_length * job.request.parallel.data};
+      common.micro_batches * common.micro_batch * common.model.sequence_length * job.request.parallel.data,
+      job.loss_scale};
 }
 
 DeviceOptions device_of(const Job& job, int rank) {
@@ -145,6 +146,7 @@ Job replicas_for_copies(const Job& job) {
   Job reference = make_job(common.model, 1, "1f1b", 1, static_cast<int>(common.micro_batches / 2),
                            static_cast<int>(2 * job.request.parallel.data));
   reference.request.common.compute = common.compute;
+  reference.loss_scale = job.loss_scale;
   reference.request.gradient_wire = job.request.gradient_wire;
   reference.steps = job.steps;
   return reference;

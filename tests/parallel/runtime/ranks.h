@@ -33,6 +33,7 @@ struct Job {
   runtime::PipelineRequest request;
   int steps = 3;
   double learning_rate = 1e-2;
+  double loss_scale = 1;
   StreamMode mode = StreamMode::queued;
   transport::InprocOptions transport;
   int threads = 1;

@@ -161,7 +161,7 @@ const Point& grid_sizes() {
   static const Point sizes{static_cast<int>(grid_schedules().size()),
                            static_cast<int>(grid_layouts().size()),
                            4,
-                           2,
+                           3,
                            2,
                            3,
                            2,
@@ -190,7 +190,7 @@ std::string name_of(const Point& point) {
   return fmt::format(
       "{}{}_v{}_P{}_D{}_{}_{}_{}_{}_{}_{}_{}_{}_{}_{}", schedule,
       schedule_of(point).slack > 0 ? "_slack" : "", schedule_of(point).chunks, layout_of(point).pipeline,
-      layout_of(point).replicas, pick(Axis::family, {"gpt2", "llama"}), pick(Axis::compute, {"fp32", "bf16"}),
+      layout_of(point).replicas, pick(Axis::family, {"gpt2", "llama"}), pick(Axis::compute, {"fp32", "bf16", "fp16"}),
       pick(Axis::recompute, {"keep", "selective", "full", "mixed"}),
       pick(Axis::cut, {"even", "uneven", "single"}), pick(Axis::micro, {"few", "many"}),
       pick(Axis::threads, {"thread", "threads"}), pick(Axis::streams, {"queued", "shuffled"}),
@@ -207,7 +207,9 @@ Job job_of(const Point& point, int steps) {
                schedule.chunks, micro_batches_of(schedule, pipeline, Micro{point[Axis::micro]}), replicas);
   job.steps = steps;
   job.request.parallel.warmup_slack = schedule.slack;
-  job.request.common.compute = point[Axis::compute] == 0 ? DType::fp32 : DType::bf16;
+  constexpr std::array computes{DType::fp32, DType::bf16, DType::fp16};
+  job.request.common.compute = computes[static_cast<size_t>(point[Axis::compute])];
+  if (job.request.common.compute == DType::fp16) job.loss_scale = 1024;
   cut_stages(job, Cut{point[Axis::cut]}, stages);
   set_recompute(job.request.recompute, Recompute{point[Axis::recompute]}, stages);
   job.threads = 1 + point[Axis::threads];
@@ -226,6 +228,7 @@ Job reference_of(const Job& job) {
   Job reference = make_job(common.model, 1, "1f1b", 1, static_cast<int>(common.micro_batches),
                            static_cast<int>(job.request.parallel.data));
   reference.request.common.compute = common.compute;
+  reference.loss_scale = job.loss_scale;
   // Without replicas the key means nothing, and one reference serves both.
   if (job.request.parallel.data > 1)
     reference.request.parallel.reduce_every = job.request.parallel.reduce_every;
