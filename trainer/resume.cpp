@@ -13,10 +13,21 @@ using checkpoint::Checkpoint;
 using checkpoint::CheckpointError;
 using checkpoint::Depth;
 
+// Where the next step's samples begin follows from the steps done.
+void check_samples(const Checkpoint& checkpoint, const Job& stored) {
+  const checkpoint::Manifest& manifest = checkpoint.manifest();
+  const auto expected = static_cast<uint64_t>(manifest.step) * static_cast<uint64_t>(stored.batch.global);
+  if (manifest.samples == expected) return;
+  throw CheckpointError(
+      fmt::format("{}: found {} samples after {} steps, expected {}, as its batch.global = {}",
+                  checkpoint.path(), manifest.samples, manifest.step, expected, stored.batch.global));
+}
+
 // What of the stored job and data stands in the way of going on.
-std::string obstacles(const Job& job, const checkpoint::Manifest& manifest,
-                      const std::string& data_fingerprint) {
+std::string obstacles(const Job& job, const Checkpoint& checkpoint, const std::string& data_fingerprint) {
+  const checkpoint::Manifest& manifest = checkpoint.manifest();
   const Job stored = parse_job(manifest.job, "the checkpoint's job", {});
+  check_samples(checkpoint, stored);
   if (manifest.state.count(imported_state) > 0) return to_text(refused_after_import(stored, job));
   std::string text = to_text(refused_on_resume(stored, job));
   // Other data under the same names; a job that names other data has said so already.
@@ -62,7 +73,7 @@ ResumePoint find_resume_point(const Job& job, const RunPaths& paths, const std::
   if (!point.checkpoint) return point;
 
   point.step = point.checkpoint->manifest().step;
-  const std::string changes = obstacles(job, point.checkpoint->manifest(), data_fingerprint);
+  const std::string changes = obstacles(job, *point.checkpoint, data_fingerprint);
   if (!changes.empty() && !accept_changes) {
     throw ResumeError(
         fmt::format("{} was written by another job; it would not go on as it began:\n{}"

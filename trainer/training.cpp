@@ -310,7 +310,7 @@ ExitCode train(Job asked, const TrainOptions& options, transport::World& world, 
   StepTrace step_trace(context, paths, clocks);
   RunAccount run_account(engine->plan(), job, std::move(costs), share);
   StepAccounting step_accounting(context, backend.messenger(), clocks, step_report, run_account, steering);
-  steering.follow({&step_accounting});
+  steering.follow({&checkpointing, &step_accounting});
   StepLoop loop;
   loop.train_step = [&](int64_t step) { return train_step(context, batches, step_accounting, step); };
   loop.vote = [&](const Decision& wishes) { return vote(world, wishes); };
