@@ -31,23 +31,21 @@ std::vector<checkpoint::Source> model_sources(const model::ParameterStore& param
   return sources;
 }
 
-std::vector<std::byte> copy_to_host(std::vector<checkpoint::Source>& sources, const Device& device,
-                                    Stream& stream) {
-  if (device.kind() == DeviceKind::cpu) return {};
-  const auto bytes_of = [](const checkpoint::Source& source) {
-    return static_cast<size_t>(source.count) * size_of(source.dtype);
-  };
+size_t snapshot_bytes(const model::RankConfig& config) {
   size_t bytes = 0;
-  for (const checkpoint::Source& source : sources) bytes += bytes_of(source);
-  std::vector<std::byte> copies(bytes);
-  std::byte* next = copies.data();
-  for (checkpoint::Source& source : sources) {
-    stream.copy(next, source.data, bytes_of(source));
-    source.data = next;
-    next += bytes_of(source);
+  for (int unit = 0; unit < model::unit_count(config.model); ++unit) {
+    if (!model::has_unit(config, unit) || model::copy_of_unit(config, unit) > 0) continue;
+    for (const model::ParameterSpec& spec :
+         model::unit_parameters(config.model, model::unit_at(config.model, unit))) {
+      if (spec.tied) continue;
+      bytes += model::lasting_states * aligned(static_cast<size_t>(spec.slice.elements()) * sizeof(float));
+    }
   }
-  stream.synchronize();
-  return copies;
+  return bytes;
+}
+
+bool saves_in_background(const Job& job) {
+  return job.checkpoint.background && job.checkpoint.every_steps > 0;
 }
 
 std::vector<checkpoint::TensorDescription> model_tensors(const ModelSection& model) {

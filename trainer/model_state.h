@@ -6,6 +6,7 @@
 #include "model/rank_model.h"
 #include "trainer/checkpoint/checkpoint_reader.h"
 #include "trainer/checkpoint/checkpoint_writer.h"
+#include "trainer/job/job.h"
 
 namespace penstock {
 
@@ -14,10 +15,12 @@ namespace penstock {
 /// The sources point into the model's memory.
 std::vector<checkpoint::Source> model_sources(const model::ParameterStore& parameters);
 
-/// Makes the sources of a device's memory point to copies in the host's, which it returns and which must live
-/// as long; the processor's stay where they are. Waits for the stream.
-std::vector<std::byte> copy_to_host(std::vector<checkpoint::Source>& sources, const Device& device,
-                                    Stream& stream);
+/// Host memory that a copy of model_sources() of such a rank takes (StateSnapshot::bytes), before the rank
+/// exists.
+size_t snapshot_bytes(const model::RankConfig& config);
+
+/// Whether such a copy is held, so that steps go on while it is written.
+bool saves_in_background(const Job& job);
 
 /// The tensors that a checkpoint of this model must hold, over all ranks.
 std::vector<checkpoint::TensorDescription> model_tensors(const ModelSection& model);

@@ -23,6 +23,7 @@ struct StepSummary {
 struct Decision {
   bool evaluate = false;
   bool save = false;
+  bool saving = false;  ///< some rank is still busy with a save that began earlier
   bool stop = false;
   bool trace = false;                  ///< of the next step
   bool finished = false;               ///< the last step is done; nothing was cut short

@@ -5,6 +5,7 @@ namespace penstock {
 void Decision::merge(const Decision& other) {
   evaluate |= other.evaluate;
   save |= other.save;
+  saving |= other.saving;
   trace |= other.trace;
   finished |= other.finished;
   if (arrangement.empty()) arrangement = other.arrangement;

@@ -40,6 +40,7 @@
 #include "trainer/run_matmul_plans.h"
 #include "trainer/run_reports.h"
 #include "trainer/same_job.h"
+#include "trainer/shared_folder.h"
 #include "trainer/step_accounting.h"
 #include "trainer/step_batches.h"
 #include "trainer/step_loop.h"
@@ -150,12 +151,12 @@ Opening open_run(const Job& job, const RunPaths& paths, const Corpus& corpus, tr
     opening.folder = std::make_unique<RunFolder>(paths.root());
     opening.claim = checkpoint::claim_attempt(paths.checkpoints().string());
     opening.fingerprint = corpus.fingerprint();
-    opening.point = find_resume_point(job, paths, opening.fingerprint, accept_changes);
   }
   std::array<int64_t, 1> attempt{static_cast<int64_t>(opening.claim.attempt)};
   world.all_reduce(attempt, transport::Reduction::maximum);
   opening.claim.attempt = static_cast<uint64_t>(attempt[0]);
-  opening.point = share_resume_point(world, std::move(opening.point));
+  check_shared_folder(world, paths.checkpoints().string(), opening.claim.attempt);
+  opening.point = find_resume_point(job, paths, opening.fingerprint, accept_changes, world);
   return opening;
 }
 
@@ -316,7 +317,7 @@ ExitCode train(Job asked, const TrainOptions& options, transport::World& world, 
   StepTrace step_trace(context, paths, clocks);
   RunAccount run_account(engine->plan(), job, std::move(costs), share);
   StepAccounting step_accounting(context, backend.messenger(), clocks, step_report, run_account, steering);
-  steering.follow({&step_accounting});
+  steering.follow({&checkpointing, &step_accounting});
   StepLoop loop;
   loop.train_step = [&](int64_t step) {
     return train_step(context, batches, step_accounting, guard.loss_scaler(), step);

@@ -10,9 +10,10 @@ Decision vote(transport::World& world, const Decision& wishes) {
   constexpr uint64_t finished = 4;
   constexpr uint64_t trace = 8;
   constexpr uint64_t arrange = 16;
+  constexpr uint64_t saving = 32;
   std::array<uint64_t, 1> flags{(wishes.evaluate ? evaluate : 0) | (wishes.save ? save : 0) |
                                 (wishes.finished ? finished : 0) | (wishes.trace ? trace : 0) |
-                                (wishes.arrangement.empty() ? 0 : arrange)};
+                                (wishes.arrangement.empty() ? 0 : arrange) | (wishes.saving ? saving : 0)};
   // The lowest rank that stops, as a maximum: ranks that go on offer 0.
   std::array<int64_t, 1> stopper{wishes.stop ? world.size() - world.rank() : 0};
   world.all_or(flags);
@@ -21,6 +22,7 @@ Decision vote(transport::World& world, const Decision& wishes) {
   Decision decision;
   decision.evaluate = (flags[0] & evaluate) != 0;
   decision.save = (flags[0] & save) != 0;
+  decision.saving = (flags[0] & saving) != 0;
   decision.finished = (flags[0] & finished) != 0;
   decision.trace = (flags[0] & trace) != 0;
   if ((flags[0] & arrange) != 0) decision.arrangement = world.broadcast(wishes.arrangement, 0);

@@ -205,6 +205,12 @@ void PipelineEngine::optimizer_step(Stream& at) {
   at.stamp(&agreed_);
   at.copy(sums.data, squares.data, sums.bytes());
   optimizer.norm(at);
+  held_ = {};
+  if (held_for_ != nullptr) {
+    at.stamp(&held_[0]);
+    at.wait(*std::exchange(held_for_, nullptr));
+    at.stamp(&held_[1]);
+  }
   optimizer.update(at);
 }
 

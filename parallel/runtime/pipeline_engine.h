@@ -63,6 +63,11 @@ class PipelineEngine final : private StepOperations {
   /// Waits for the step that was started. The same on every rank: losses are added over all replicas, each in
   /// ascending order of its micro-batches, replicas in order.
   model::StepResult finish_step();
+  /// The next step's update waits for `event` as it is recorded now: until then weights and moments stay as they
+  /// are. It outlives that step.
+  void hold_update_for(const Event& event) { held_for_ = &event; }
+  /// Of the last step, once it was finished: seconds that its update stood still for that.
+  double held_seconds() const { return held_[1] - held_[0]; }
   /// What the step did, when; complete once it was finished, overwritten `kept_steps` steps later.
   static constexpr size_t kept_steps = 4;
   std::span<const Stamp> stamps(uint64_t step) const { return stamps_[step % kept_steps]; }
@@ -160,6 +165,8 @@ class PipelineEngine final : private StepOperations {
   std::vector<Stamp> evaluation_stamps_;
   double offered_ = 0;
   double agreed_ = 0;
+  const Event* held_for_ = nullptr;
+  std::array<double, 2> held_{};
   Executor executor_;
   std::optional<transport::AbortOnUnwind> abort_;  ///< once it is whole
 };
