@@ -102,10 +102,10 @@ void multiply_matrices(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint3
   simt::WarpWords all;
   simt::gather_words(mine, 3, all, place);
   const unsigned lane = threadIdx.x % static_cast<unsigned>(warpSize);
-  const auto value = [&](unsigned of_lane, unsigned word, unsigned half) {
+  const auto value = [&](unsigned of_lane, unsigned word, unsigned part) {
     const auto words = static_cast<uint32_t>(all[of_lane][word / 2] >> (32 * (word % 2)));
     T element;
-    element.bits = static_cast<uint16_t>(words >> (16 * half));
+    element.bits = static_cast<uint16_t>(words >> (16 * part));
     return to_float(element);
   };
   for (unsigned i = 0; i < 4; ++i) {

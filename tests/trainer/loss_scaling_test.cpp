@@ -166,7 +166,7 @@ TEST_F(LossScaling, NarrowWiresTrainAsWideOnesDo) {
   const std::vector<std::string> two{"batch.global=8", "parallel.pipeline=2", "parallel.data=2",
                                      "run.steps=10"};
   ASSERT_EQ(train(job("wide", two), {}), ExitCode::finished);
-  for (const std::string& wire : {"bf16", "fp16"}) {
+  for (const std::string wire : {"bf16", "fp16"}) {
     auto narrow = two;
     narrow.push_back("precision.p2p=" + wire);
     narrow.push_back("precision.gradient_reduce=" + wire);
