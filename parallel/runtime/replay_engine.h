@@ -63,6 +63,7 @@ class ReplayEngine final : private StepOperations {
   void reduce_gradients(Stream& stream, const schedule::Action& action, bool last) override;
   void sum_tied(Stream& stream) override;
   void optimizer_step(Stream& stream) override;
+  void gather_parameters(Stream& /*stream*/, const schedule::Action& /*action*/) override {}  // refused
 
   ExecutorParts executor_parts(const schedule::Program& program, int64_t message_bytes,
                                const StageMaker& make_stage);
