@@ -120,6 +120,7 @@ void Stage::forward_units(Stream& stream, const SlotIds& slots, int64_t micro_ba
     Tensor handed;
     if (member + 1 < units()) handed = view(member + 1, Phase::forward, slots)[Id::input];
     if (leaves) handed = output(output_buffer);
+    if (ahead_of_forward_) ahead_of_forward_(config_.begin + member);
     members_[static_cast<size_t>(member)].unit->forward(stream, view(member, Phase::forward, slots), batch,
                                                         leaves ? leaving(handed) : handed);
     if (leaves) leave(stream, handed);

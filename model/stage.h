@@ -78,6 +78,9 @@ class Stage {
   using Observer = std::function<void(int unit, Phase phase, Tensor handed)>;
   void observe(Observer observer) { observer_ = std::move(observer); }
 
+  /// Called before a unit's forward is enqueued; empty: nobody.
+  void ahead_of_forward(std::function<void(int unit)> call) { ahead_of_forward_ = std::move(call); }
+
  private:
   struct Member {
     std::unique_ptr<Unit> unit;
@@ -114,6 +117,7 @@ class Stage {
   Tensor redirected_losses_;
   HeadUnit* head_ = nullptr;
   Observer observer_;
+  std::function<void(int)> ahead_of_forward_;
   std::span<double> recompute_stamps_;
 };
 

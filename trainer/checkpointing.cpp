@@ -70,8 +70,10 @@ bool Checkpointing::on_processor() const {
 }
 
 std::vector<checkpoint::Source> Checkpointing::sources() const {
-  // Replicas hold the same bits; the first one's are saved.
-  if (context_.engine->place().replica != 0) return {};
+  // Replicas hold the same bits; the first one's are saved. Those that share an optimizer each save their
+  // own.
+  const bool same = context_.engine->plan().reduction.shards() == 1;
+  if (same && context_.engine->place().replica != 0) return {};
   return model_sources(context_.engine->rank().parameters());
 }
 

@@ -12,11 +12,14 @@
 namespace penstock {
 namespace {
 
-// Of a parameter's master and moments.
-std::string hash_of(const model::Parameter& parameter, const Device& device, Stream& stream) {
+// Of a parameter's master and moments, or of what kernels read of one whose optimizer is sharded: of that
+// alone there are several.
+std::string hash_of(const model::Parameter& parameter, bool sharded, const Device& device, Stream& stream) {
   data::ContentHash hash;
   std::vector<std::byte> host;
-  for (const Tensor& tensor : {parameter.master, parameter.moment1, parameter.moment2}) {
+  std::vector<Tensor> tensors{parameter.master, parameter.moment1, parameter.moment2};
+  if (sharded) tensors = {parameter.compute};
+  for (const Tensor& tensor : tensors) {
     const void* values = tensor.data;
     if (device.kind() != DeviceKind::cpu) {
       host.resize(tensor.bytes());
@@ -35,8 +38,10 @@ std::string hashes_of(runtime::PipelineEngine& engine) {
   model::RankModel& rank = engine.rank();
   for (const model::Parameter& parameter : rank.parameters().parameters()) {
     if (parameter.shared) continue;
-    lines += fmt::format("{} {}\n", hash_of(parameter, rank.memory().device(), engine.stream()),
-                         parameter.spec.name);
+    lines += fmt::format(
+        "{} {}\n",
+        hash_of(parameter, rank.parameters().shard().count > 1, rank.memory().device(), engine.stream()),
+        parameter.spec.name);
   }
   return lines;
 }
@@ -45,6 +50,7 @@ std::string hashes_of(runtime::PipelineEngine& engine) {
 
 std::string differing_copies(runtime::PipelineEngine& engine, transport::World& world) {
   if (engine.plan().training.schedule.copies == 1) return "";
+  engine.gather_parameters();
   engine.stream().synchronize();
   const std::vector<std::string> all = world.gather(hashes_of(engine));
   std::string found;

@@ -8,16 +8,17 @@
 namespace penstock {
 namespace {
 
-// Calls visit(name, tensor) for every tensor of a checkpoint that this rank holds. A tied weight is the
-// embedding's to save, but a head on another rank has its own copy of it to load; of two copies of the
-// weights the first is saved.
+// Calls visit(name, parameter, tensor) for every tensor of a checkpoint of which this rank owns elements:
+// parameter.owned of it. A tied weight is the embedding's to save, but a head on another rank has its own
+// copy of it to load; of two copies of the weights the first is saved, unless each rank owns other elements.
 template <class Visit>
 void for_each_tensor(const model::ParameterStore& parameters, bool copies, Visit&& visit) {
   for (const model::Parameter& parameter : parameters.parameters()) {
-    if (parameter.shared) continue;
-    if (!copies && (parameter.spec.tied || parameter.copy > 0)) continue;
+    if (parameter.shared || parameter.owned.elements() == 0) continue;
+    const bool another_copy = parameter.copy > 0 && parameters.shard().count == 1;
+    if (!copies && (parameter.spec.tied || another_copy)) continue;
     for (const model::NamedState& state : model::lasting_state(parameter))
-      visit(parameter.spec.name + std::string(state.ending), state.tensor);
+      visit(parameter.spec.name + std::string(state.ending), parameter, state.tensor);
   }
 }
 
@@ -25,9 +26,17 @@ void for_each_tensor(const model::ParameterStore& parameters, bool copies, Visit
 
 std::vector<checkpoint::Source> model_sources(const model::ParameterStore& parameters) {
   std::vector<checkpoint::Source> sources;
-  for_each_tensor(parameters, false, [&](const std::string& name, const Tensor& tensor) {
-    sources.push_back(checkpoint::whole(name, tensor));
-  });
+  for_each_tensor(parameters, false,
+                  [&](const std::string& name, const model::Parameter& parameter, const Tensor& tensor) {
+                    checkpoint::Source source;
+                    source.name = name;
+                    source.dtype = tensor.dtype;
+                    source.shape = parameter.spec.shape;
+                    source.offset = parameter.owned.begin;
+                    source.count = parameter.owned.elements();
+                    source.data = tensor.data;
+                    sources.push_back(std::move(source));
+                  });
   return sources;
 }
 
@@ -51,8 +60,8 @@ bool saves_in_background(const Job& job) {
 std::vector<checkpoint::TensorDescription> model_tensors(const ModelSection& model) {
   std::vector<checkpoint::TensorDescription> tensors;
   for (const model::ParameterSpec& spec : model::model_parameters(model)) {
-    for (const model::NamedState& state : model::lasting_state({}))
-      tensors.push_back({spec.name + std::string(state.ending), DType::fp32, spec.shape});
+    for (const std::string_view ending : model::lasting_endings)
+      tensors.push_back({spec.name + std::string(ending), DType::fp32, spec.shape});
   }
   return tensors;
 }
@@ -64,16 +73,18 @@ void load_model(const checkpoint::Checkpoint& checkpoint, model::RankModel& rank
                                                   checkpoint.path(), fmt::join(differences, "\n  ")));
   }
   stream.synchronize();
-  for_each_tensor(rank.parameters(), true, [&](const std::string& name, const Tensor& tensor) {
+  const auto load = [&](const std::string& name, const model::Parameter& parameter, const Tensor& tensor) {
+    const int64_t first = parameter.owned.begin;
     if (rank.memory().device().kind() == DeviceKind::cpu) {
-      checkpoint.read(name, tensor.dtype, 0, tensor.elements(), tensor.data);
+      checkpoint.read(name, tensor.dtype, first, tensor.elements(), tensor.data);
       return;
     }
     std::vector<std::byte> values(tensor.bytes());
-    checkpoint.read(name, tensor.dtype, 0, tensor.elements(), values.data());
+    checkpoint.read(name, tensor.dtype, first, tensor.elements(), values.data());
     stream.copy(tensor.data, values.data(), values.size());
     stream.synchronize();  // before the values are gone
-  });
+  };
+  for_each_tensor(rank.parameters(), true, load);
   rank.parameters().refresh_compute(stream, rank.math());
   stream.synchronize();
 }

@@ -11,8 +11,8 @@
 namespace penstock {
 
 /// A rank's share of a checkpoint: every parameter's master under its global name, its moments under
-/// "<name>.moment1" and "<name>.moment2", all fp32. A tied weight stands once, under the embedding's name.
-/// The sources point into the model's memory.
+/// "<name>.moment1" and "<name>.moment2", all fp32, of what the rank's optimizer owns. A tied weight stands
+/// once, under the embedding's name. The sources point into the model's memory.
 std::vector<checkpoint::Source> model_sources(const model::ParameterStore& parameters);
 
 /// Host memory that a copy of model_sources() of such a rank takes (StateSnapshot::bytes), before the rank

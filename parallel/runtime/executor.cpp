@@ -36,24 +36,29 @@ void Executor::run(const StepList& list, std::span<Stamp> stamps) {
   for (const Lane lane : lanes) {
     if (lane != Lane::compute) stream(lane).wait(*opened_);
   }
+  const size_t count = list.steps().size();
+  const size_t ordered = count - list.gathers();
+  for (size_t place = ordered; place < count; ++place) take(list.steps()[place], stamps[place]);
+  for (size_t place = 0; place < ordered; ++place) take(list.steps()[place], stamps[place]);
+}
+
+void Executor::take(const Step& step, Stamp& stamp) {
+  const InProfilerRange range(step.range);
   const Clock& clock = *device_.options().clock;
-  auto stamp = stamps.begin();
-  for (const Step& step : list.steps()) {
-    const InProfilerRange range(step.range);
-    Stream& at = stream(step.lane);
-    stamp->instruction = &step.instruction;
-    stamp->lane = step.lane;
-    stamp->enqueued = clock.is_virtual() ? 0 : clock.now();
-    for (const Event* event : step.waits) {
-      if (event != nullptr) at.wait(*event);
-    }
-    if (parts_.before) parts_.before(at, step.instruction);
-    at.stamp(&stamp->start);
-    enqueue(step, at, *stamp);
-    at.stamp(&stamp->end);
-    if (step.done != nullptr) at.record(*step.done);
-    ++stamp;
+  Stream& at = stream(step.lane);
+  stamp.instruction = &step.instruction;
+  stamp.lane = step.lane;
+  stamp.enqueued = clock.is_virtual() ? 0 : clock.now();
+  for (const Event* event : step.waits) {
+    if (event != nullptr) at.wait(*event);
   }
+  if (step.instruction.kind == InstructionKind::compute && step.instruction.action.op == Op::forward)
+    parts_.stages[static_cast<size_t>(step.instruction.action.stage)]->await_parameters(at);
+  if (parts_.before) parts_.before(at, step.instruction);
+  at.stamp(&stamp.start);
+  enqueue(step, at, stamp);
+  at.stamp(&stamp.end);
+  if (step.done != nullptr) at.record(*step.done);
 }
 
 void Executor::enqueue(const Step& step, Stream& stream, Stamp& stamp) {
@@ -78,7 +83,8 @@ void Executor::enqueue(const Step& step, Stream& stream, Stamp& stamp) {
       parts_.operations->optimizer_step(stream);
       return;
     case InstructionKind::gather_parameters:
-      break;  // refused when the list was made
+      parts_.operations->gather_parameters(stream, at.action);
+      return;
   }
 }
 

@@ -55,6 +55,8 @@ class Executor {
   void run_out() noexcept;
 
  private:
+  /// Enqueues a step on its lane, with its waits and stamps.
+  void take(const Step& step, Stamp& stamp);
   void enqueue(const Step& step, Stream& stream, Stamp& stamp);
   void compute(const Step& step, Stream& stream, Stamp& stamp);
   const Tensor& buffer(const schedule::Buffer& at) const;

@@ -4,7 +4,8 @@
 
 namespace penstock::runtime {
 
-ModelStage::ModelStage(model::RankModel& rank, size_t index, const GradientWindows& windows, bool marks_units)
+ModelStage::ModelStage(model::RankModel& rank, size_t index, const GradientWindows& windows, bool marks_units,
+                       bool gathers)
     : rank_(rank),
       parameters_(rank.parameters()),
       stage_(rank.stage(index)),
@@ -17,6 +18,8 @@ ModelStage::ModelStage(model::RankModel& rank, size_t index, const GradientWindo
     if (windows_.count() > 1)
       input_done_.push_back(device.create_event(fmt::format("I gradients of unit {}", unit)));
   }
+  for (int unit = begin_; gathers && unit < stage_.config().end; ++unit)
+    unit_gathered_.push_back(device.create_event(fmt::format("parameters of unit {}", unit)));
 }
 
 void ModelStage::use_graphs(WorkGraphs& device, int stage, Tensor losses) {
@@ -42,11 +45,31 @@ void ModelStage::serve(std::span<const model::SideBand> micro_batches, model::Pa
   timed_ = false;
 }
 
+void ModelStage::gathered(Stream& stream, int unit) {
+  stream.record(*unit_gathered_[static_cast<size_t>(unit - begin_)]);
+  awaits_ = true;
+}
+
+// A graph waits for nothing inside: all units' parameters come first.
+void ModelStage::await_parameters(Stream& stream) {
+  if (awaits_) stream.wait(graphs_ ? *unit_gathered_.back() : *unit_gathered_.front());
+}
+
 void ModelStage::forward(Stream& stream, const StageCall& call) {
   if (call.input) model::take_from_wire(stream, rank_.math(), call.input, stage_.input(call.slots));
   // From memory of the host, which differs from step to step.
   stage_.take_side_band(stream, call.slots, micro_batches_[static_cast<size_t>(call.micro_batch)]);
   const auto work = [&] { stage_.forward_units(stream, call.slots, call.micro_batch, pass_, call.output); };
+  const bool waits = awaits_ && !graphs_;
+  awaits_ = false;
+  if (waits) {
+    stage_.ahead_of_forward([this, &stream](int unit) {
+      if (unit > begin_) stream.wait(*unit_gathered_[static_cast<size_t>(unit - begin_)]);
+    });
+    work();
+    stage_.ahead_of_forward({});
+    return;
+  }
   if (!graphs_) return work();
   as_graph(stream, schedule::Op::forward, call, stage_.has_head() && pass_ == model::Pass::evaluation, work);
 }

@@ -15,8 +15,9 @@ namespace penstock::runtime {
 class ModelStage final : public ExecutedStage {
  public:
   /// `index` among the rank's stages. `marks_units`: the ends of windows record when each unit's gradients
-  /// are complete.
-  ModelStage(model::RankModel& rank, size_t index, const GradientWindows& windows, bool marks_units);
+  /// are complete. `gathers`: parameters are gathered beside the first forward of a step.
+  ModelStage(model::RankModel& rank, size_t index, const GradientWindows& windows, bool marks_units,
+             bool gathers);
 
   /// From now on units run as graphs where they can. `stage`: its number in the model; `losses`: fp64
   /// (loss_terms), device memory for the losses of the micro-batch at hand, which are copied to their place
@@ -28,6 +29,11 @@ class ModelStage final : public ExecutedStage {
   /// The side bands of the micro-batches of the calls that follow. They stay valid until the work is done.
   void serve(std::span<const model::SideBand> micro_batches, model::Pass pass);
 
+  /// On the gathers' stream, behind a unit's: the next forward waits for it, unit by unit. All units, before
+  /// that forward is enqueued.
+  void gathered(Stream& stream, int unit);
+
+  void await_parameters(Stream& stream) override;
   void forward(Stream& stream, const StageCall& call) override;
   void backward_input(Stream& stream, const StageCall& call) override;
   void backward_weight(Stream& stream, const StageCall& call) override;
@@ -52,6 +58,8 @@ class ModelStage final : public ExecutedStage {
   int begin_;
   std::vector<std::unique_ptr<Event>> input_done_;
   std::vector<std::unique_ptr<Event>> unit_done_;
+  std::vector<std::unique_ptr<Event>> unit_gathered_;
+  bool awaits_ = false;  ///< the next forward, its units' parameters
   std::span<const model::SideBand> micro_batches_;
   std::vector<double> recompute_stamps_;
   model::Pass pass_ = model::Pass::training;

@@ -16,6 +16,16 @@ using model::Pass;
 using model::SideBand;
 using schedule::BufferPool;
 
+namespace {
+
+model::RankConfig config_of(const PipelinePlan& plan, int world_rank) {
+  model::RankConfig config = plan.ranks[static_cast<size_t>(plan.topology.place(world_rank).pipeline)];
+  if (config.shard.count > 1) config.shard.member = plan.member(world_rank);
+  return config;
+}
+
+}  // namespace
+
 PipelineEngine::PipelineEngine(Device& device, math::Math& math, transport::World& world, PipelinePlan plan)
     : PipelineEngine(device, math, world, plan,
                      make_communicators(world, plan.topology, plan.training.schedule.copies,
@@ -28,11 +38,13 @@ PipelineEngine::PipelineEngine(Device& device, math::Math& math, transport::Worl
       plan_(std::move(plan)),
       place_(plan_.topology.place(world.rank())),
       communicators_(std::move(communicators)),
-      rank_(device, math, plan_.ranks[static_cast<size_t>(place_.pipeline)]),
+      rank_(device, math, config_of(plan_, world.rank())),
       training_(device, plan_.training, place_.pipeline),
       executor_(device, executor_parts()) {
   if (plan_.reduction.members() > 1)
     reducer_ = std::make_unique<GradientReducer>(rank_, *communicators_.replicas, plan_.reduction);
+  if (plan_.reduction.shards() > 1)
+    gatherer_ = std::make_unique<ParameterGatherer>(rank_, *communicators_.replicas);
   const int64_t elements = agreement_elements(rank_.config(), plan_.topology.replicas());
   agreement_ = rank_.memory().claim(ArenaTag::communication, "agreement", DType::fp64, Shape{elements});
   const int64_t sums = rank_.optimizer().sums().elements();
@@ -83,9 +95,10 @@ ExecutorParts PipelineEngine::executor_parts() {
   const model::RankConfig& config = rank_.config();
   for (int stage = 0; stage < plan_.stages(); ++stage) {
     const ReductionOptions& reduction = plan_.reduction;
-    stages_.push_back(owns(stage) ? std::make_unique<ModelStage>(rank_, index_of(stage), reduction.windows,
-                                                                 reduction.members() > 1)
-                                  : nullptr);
+    stages_.push_back(owns(stage)
+                          ? std::make_unique<ModelStage>(rank_, index_of(stage), reduction.windows,
+                                                         reduction.members() > 1, reduction.shards() > 1)
+                          : nullptr);
     parts.stages.push_back(stages_.back().get());
   }
   const auto pool = [&](BufferPool at) -> std::vector<Tensor>& {
@@ -163,6 +176,25 @@ void PipelineEngine::start_step(const model::StepInputs& inputs, std::span<const
   });
 }
 
+void PipelineEngine::gather_parameters(Stream& at, const schedule::Action& action) {
+  if (rank_.parameters().gathered()) return;
+  const int begin = plan_.first_unit(action.stage);
+  const int end = begin + plan_.unit_count(action.stage);
+  for (int unit = begin; unit < end; ++unit) {
+    gatherer_->gather(at, unit);
+    if (&at != &stream()) stages_[static_cast<size_t>(action.stage)]->gathered(at, unit);
+  }
+}
+
+// In the program's order, in which every member gathers.
+void PipelineEngine::gather_parameters() {
+  if (!gatherer_ || rank_.parameters().gathered()) return;
+  const auto& steps = training_.steps();
+  for (size_t i = steps.size() - training_.gathers(); i < steps.size(); ++i)
+    gather_parameters(stream(), steps[i].instruction.action);
+  rank_.parameters().set_gathered(true);
+}
+
 void PipelineEngine::reduce_gradients(Stream& at, const schedule::Action& action, bool last) {
   const auto place = static_cast<size_t>(action.stage);
   const int begin = plan_.first_unit(action.stage);
@@ -191,6 +223,12 @@ void PipelineEngine::sum_tied(Stream& at) {
 void PipelineEngine::optimizer_step(Stream& at) {
   model::OptimizerStep& optimizer = rank_.optimizer();
   optimizer.squares(at);
+  const Tensor blocks = optimizer.block_sums();
+  at.stamp(&offered_);
+  if (blocks) {
+    communicators_.replicas->all_reduce(at, blocks, transport::Reduction::sum);
+    optimizer.add_blocks(at);
+  }
   at.fill_zero(agreement_.data, agreement_.bytes());
   const Tensor sums = optimizer.sums();
   const Tensor squares = agreement_.rows(0, sums.elements());
@@ -200,7 +238,6 @@ void PipelineEngine::optimizer_step(Stream& at) {
     const Tensor ours = agreed_losses_.rows(place_.replica * losses.elements(), losses.elements());
     at.copy(ours.data, losses.data, losses.bytes());
   }
-  at.stamp(&offered_);
   if (world_.size() > 1) communicators_.all->all_reduce(at, agreement_, transport::Reduction::sum);
   at.stamp(&agreed_);
   at.copy(sums.data, squares.data, sums.bytes());
@@ -238,6 +275,7 @@ void PipelineEngine::forward_only(std::span<const SideBand> micro_batches) {
   const StepList& list = evaluation_list(static_cast<int>(micro_batches.size()));
   evaluation_stamps_.resize(list.steps().size());
   serve(micro_batches, Pass::evaluation);
+  gather_parameters();
   rank_.zero_losses(stream());
   executor_.run(list, evaluation_stamps_);
 }

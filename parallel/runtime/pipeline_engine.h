@@ -17,6 +17,7 @@
 #include "parallel/runtime/executor.h"
 #include "parallel/runtime/gradient_reducer.h"
 #include "parallel/runtime/model_stage.h"
+#include "parallel/runtime/parameter_gatherer.h"
 #include "parallel/runtime/pipeline_plan.h"
 
 namespace penstock::runtime {
@@ -92,6 +93,11 @@ class PipelineEngine final : private StepOperations {
   /// pipeline. Waits. UsageError unless the plan was asked for them.
   std::span<const float> logits(const model::SideBand& micro_batch, int64_t row);
 
+  /// With a sharded optimizer: what others have updated since it was gathered last is gathered, if anything
+  /// was. A step does so by itself, beside its first forwards, and so does whatever runs forwards here.
+  /// Collective over the members; enqueued on stream().
+  void gather_parameters();
+
   /// What our units are at the end of a step is taken over from an engine of the same model, topology and
   /// ranks that is between two steps, and stays as it is (take_over.cpp). Collective over the world, and
   /// waits. Bytes that came from other ranks.
@@ -110,6 +116,7 @@ class PipelineEngine final : private StepOperations {
   void reduce_gradients(Stream& stream, const schedule::Action& action, bool last) override;
   void sum_tied(Stream& stream) override;
   void optimizer_step(Stream& stream) override;
+  void gather_parameters(Stream& stream, const schedule::Action& action) override;
 
   ExecutorParts executor_parts();
   void reserve_host_memory();
@@ -150,11 +157,12 @@ class PipelineEngine final : private StepOperations {
   model::RankModel rank_;
   std::vector<std::unique_ptr<ModelStage>> stages_;  ///< by stage of the model; null: another rank's
   std::unique_ptr<GradientReducer> reducer_;
-  Tensor agreement_;                         ///< fp64: sums of squares, then losses by replica
-  Tensor agreed_losses_;                     ///< its end
-  Tensor logits_;                            ///< fp32 (V)
-  Tensor arrival_;                           ///< a buffer of what arrives; absent where nothing does
-  std::unique_ptr<HostMemory> host_memory_;  ///< of the next four
+  std::unique_ptr<ParameterGatherer> gatherer_;  ///< of a sharded optimizer
+  Tensor agreement_;                             ///< fp64: sums of squares, then losses by replica
+  Tensor agreed_losses_;                         ///< its end
+  Tensor logits_;                                ///< fp32 (V)
+  Tensor arrival_;                               ///< a buffer of what arrives; absent where nothing does
+  std::unique_ptr<HostMemory> host_memory_;      ///< of the next four
   math::StepScalars* host_scalars_ = nullptr;
   double* host_sum_ = nullptr;
   std::span<double> host_losses_;

@@ -34,14 +34,18 @@ struct PipelinePlan {
   schedule::Program training;
   schedule::Program evaluation;  ///< forwards of as many micro-batches as training has, by the first copy
   ReductionOptions reduction;
-  std::vector<model::RankConfig> ranks;  ///< by pipeline rank, complete
-  bool graphs = false;                   ///< as the request's
+  std::vector<model::RankConfig>
+      ranks;            ///< by pipeline rank, complete; of the first member of each optimizer
+  bool graphs = false;  ///< as the request's
 
   /// Stages of all copies of the weights: stage S + i is block i of the second.
   int stages() const { return training.schedule.stages(); }
   /// The first unit of a stage, and how many it has.
   int first_unit(int stage) const;
   int unit_count(int stage) const { return units[static_cast<size_t>(training.schedule.block_of(stage))]; }
+  /// Which of those that sum its units' gradients a world rank is (ReductionOptions::members): the first copy
+  /// of replica 0, the second, those of replica 1, ….
+  int member(int world_rank) const;
   /// The pipeline rank that owns a stage.
   int owner(int stage) const { return training.schedule.rank_of_stage[static_cast<size_t>(stage)]; }
   /// Of the first copy.

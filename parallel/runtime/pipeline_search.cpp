@@ -85,6 +85,7 @@ std::optional<PipelineEngine::Finding> PipelineEngine::find_nonfinite(
     std::span<const SideBand> micro_batches) {
   std::optional<Finding> found;
   guarded([&] {
+    gather_parameters();
     for (size_t m = 0; m < micro_batches.size() && !found; ++m) {
       rank_.zero_losses(stream());
       found = agree(search_forward(micro_batches[m]), m, true);

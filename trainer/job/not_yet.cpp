@@ -21,7 +21,6 @@ constexpr NotYet kNotYet[] = {
     {"precision.stochastic_rounding", "weights have an fp32 master"},
     {"parallel.schedule", "schedules with two versions of the weights are planned, not run",
      [](const Job& job) { return job.parallel.schedule == "2bw"; }},
-    {"parallel.sharded_optimizer", "every replica holds the whole optimizer"},
     {"numerics.on_nonfinite", "it can stop or skip the step",
      [](const Job& job) { return job.numerics.on_nonfinite == NumericsPolicy::rollback; }},
     {"numerics.on_spike", "it can warn or stop",

@@ -129,6 +129,37 @@ TEST_F(ModelFootprint, CoversTheReductionOfReplicas) {
   EXPECT_TRUE(exact);  // on the rank with the largest unit
 }
 
+TEST_F(ModelFootprint, AddsUpToTheMemoryPlanOfAShardedOptimizer) {
+  for (int round = 0; round < 60; ++round) {
+    PipelineRequest request = random_request();
+    request.parallel.data = choose(2, 4);
+    request.parallel.sharded_optimizer = true;
+    const PipelinePlan plan = plan_pipeline(request);
+    ASSERT_GT(plan.reduction.shards(), 1);
+    const ModelCosts costs = model_footprint(request.common, math, plan.reduction);
+    // But for the buckets, which are as large as the largest unit's, and the rotary table: as above.
+    model::RankConfig whole = request.common;
+    whole.stages = {model::whole_model(whole.model, RecomputeMode::none)};
+    const auto bytes_of = [](const std::vector<model::PlannedAllocation>& memory) {
+      int64_t bytes = 0;
+      for (const model::PlannedAllocation& piece : memory) bytes += static_cast<int64_t>(piece.bytes);
+      return bytes;
+    };
+    for (int rank = 0; rank < plan.topology.pipeline(); ++rank) {
+      const model::RankConfig& config = plan.ranks[static_cast<size_t>(rank)];
+      const model::CallSites sites = make_call_sites(math, config);
+      const int64_t planned = static_cast<int64_t>(plan_memory(config, sites).bytes());
+      int64_t beyond = bytes_of(reduction_memory(whole, plan.reduction)) -
+                       bytes_of(reduction_memory(config, plan.reduction));
+      if (config.model.family == Family::llama && !sites.attention)
+        beyond += static_cast<int64_t>(
+            aligned(static_cast<size_t>(4 * config.model.sequence_length * config.model.head_dim)));
+      ASSERT_EQ(planned, bytes_by_costs(costs, plan, rank) - beyond)
+          << "round " << round << ", rank " << rank;
+    }
+  }
+}
+
 TEST_F(ModelFootprint, CountsWhatCutsBalance) {
   const model::RankConfig common = testing::make_job(testing::tiny_gpt2(), 1, "1f1b").request.common;
   const ModelCosts costs = model_footprint(common, math, {});

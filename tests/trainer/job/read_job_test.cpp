@@ -304,9 +304,8 @@ TEST_P(NotInThisVersion, IsRefused) {
 }
 
 INSTANTIATE_TEST_SUITE_P(ReadJob, NotInThisVersion,
-                         testing::Values("parallel.schedule=2bw", "parallel.sharded_optimizer=true",
-                                         "precision.compute=fp8", "numerics.on_nonfinite=rollback",
-                                         "watchdog.start_s=1"));
+                         testing::Values("parallel.schedule=2bw", "precision.compute=fp8",
+                                         "numerics.on_nonfinite=rollback", "watchdog.start_s=1"));
 
 TEST(ReadJob, DefaultsOfWhatIsNotInThisVersionAreAccepted) {
   EXPECT_EQ(
