@@ -49,6 +49,8 @@ class OptimizerStep {
   /// fp64 (parameters of the model); 0 where this rank does not own the parameter.
   Tensor sums() const { return sums_; }
   void norm(Stream& stream);
+  /// What the host made of scalars(), between norm() and update(); host memory that the device reads.
+  void overrule(Stream& stream, const math::StepScalars* host);
   void update(Stream& stream);
 
   /// The whole of it, for a rank that has the model to itself.
