@@ -136,6 +136,10 @@ void OptimizerStep::norm(Stream& stream) {
                             scalars_.as<math::StepScalars>());
 }
 
+void OptimizerStep::overrule(Stream& stream, const math::StepScalars* host) {
+  stream.copy(scalars_.data, host, sizeof(*host));
+}
+
 void OptimizerStep::update(Stream& stream) {
   parameters_.set_gathered(false);
   for (const Parameter& parameter : parameters_.parameters()) {

@@ -55,6 +55,8 @@ class OptimizerStep {
   /// fp64 (parameters of the model); 0 where this rank does not own the parameter.
   Tensor sums() const { return sums_; }
   void norm(Stream& stream);
+  /// What the host made of scalars(), between norm() and update(); host memory that the device reads.
+  void overrule(Stream& stream, const math::StepScalars* host);
   /// Of what the rank owns.
   void update(Stream& stream);
 

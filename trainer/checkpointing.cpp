@@ -9,6 +9,7 @@
 #include "trainer/checkpoint/checkpoint_error.h"
 #include "trainer/checkpoint/room.h"
 #include "trainer/copy_check.h"
+#include "trainer/finite_state.h"
 #include "trainer/job/write_job.h"
 #include "trainer/model_state.h"
 #include "trainer/run_matmul_plans.h"
@@ -38,15 +39,13 @@ BackgroundSave::Keep kept(const CheckpointSection& section) {
 
 Checkpointing::Checkpointing(const RankContext& context, const Job& began, const RunPaths& paths,
                              uint64_t attempt, std::string data_fingerprint, const std::string& matmul_plans,
-                             SpikeDetector& spikes, const LossScaler& loss_scaler,
-                             const BudgetSteering& steering)
+                             const NumericsGuard& guard, const BudgetSteering& steering)
     : context_(context),
       began_(began),
       folder_(paths.checkpoints().string()),
       data_fingerprint_(std::move(data_fingerprint)),
       matmul_plans_(matmul_plans.empty() ? nlohmann::json() : nlohmann::json::parse(matmul_plans)),
-      spikes_(spikes),
-      loss_scaler_(loss_scaler),
+      guard_(guard),
       steering_(steering),
       background_(saves_in_background(context.job)),
       writer_(folder_, attempt),
@@ -86,7 +85,7 @@ void Checkpointing::wish(const StepSummary& result, Decision& wishes) {
   if (failure_.empty() || wishes.finished) return;
   if (!fenced_ && context_.job.checkpoint.on_save_error != OnSaveError::stop) return;
   wishes.stop = true;
-  wishes.code = ExitCode::storage;
+  wishes.code = failure_code_;
   wishes.reason = failure_;
 }
 
@@ -113,10 +112,14 @@ void Checkpointing::act(const StepSummary& result, const Decision& decision) {
   failure_ = context_.world.broadcast(failure_, 0);
 }
 
+void Checkpointing::settle() {
+  if (save_.in_flight()) conclude(save_.finish());
+}
+
 void Checkpointing::rearranged() {
   held_ = false;
   if (!background_) return;
-  if (save_.in_flight()) conclude(save_.finish());
+  settle();
   snapshot_->reserve(StateSnapshot::bytes(sources()));
 }
 
@@ -160,7 +163,13 @@ void Checkpointing::wait_for_earlier(int64_t step) {
 
 std::string Checkpointing::begin(int64_t step, bool waits) {
   runtime::PipelineEngine& engine = *context_.engine;
-  std::string failure = differing_copies(engine, context_.world);
+  engine.stream().synchronize();
+  std::string failure;
+  if (engine.plan().training.schedule.copies > 1) {
+    if (const auto found = differing_copies(engine, context_.world)) failure = found->text;
+  }
+  if (failure.empty()) failure = nonfinite_state(engine, context_.world);
+  failure_code_ = failure.empty() ? ExitCode::storage : ExitCode::numerics;
   if (!failure.empty()) return failure;
   std::vector<checkpoint::Source> mine = sources();
   std::function<void()> wait_for_copy = [] {};
@@ -183,8 +192,7 @@ checkpoint::Manifest Checkpointing::manifest(int64_t step) const {
   manifest.data_fingerprint = data_fingerprint_;
   manifest.job = to_toml(began_);
   manifest.program = fmt::format("penstock {} ({})", build_info().version, build_info().git_id);
-  manifest.state["spike_losses"] = spikes_.state();
-  if (loss_scaler_.active()) manifest.state[loss_scale_state] = loss_scaler_.state();
+  guard_.add_state(manifest.state);
   if (!matmul_plans_.is_null()) manifest.state[matmul_plans_state] = matmul_plans_;
   // Where nothing was arranged otherwise there is nothing to go on with.
   if (nlohmann::json saved = steering_.saved(); !saved.is_null()) manifest.state["budget"] = std::move(saved);

@@ -9,11 +9,10 @@
 #include "trainer/background_save.h"
 #include "trainer/budget_steering.h"
 #include "trainer/checkpoint/checkpoint_writer.h"
-#include "trainer/loss_scaler.h"
+#include "trainer/numerics_guard.h"
 #include "trainer/participant.h"
 #include "trainer/rank_context.h"
 #include "trainer/run_folder.h"
-#include "trainer/spike_detector.h"
 #include "trainer/state_snapshot.h"
 
 namespace penstock {
@@ -31,8 +30,8 @@ class Checkpointing : public Participant {
   /// `matmul_plans`: MatmulPlans::text(); empty where there are none. SaveError if the disk has
   /// no room for a checkpoint; a warning if it has none for all that are to be kept.
   Checkpointing(const RankContext& context, const Job& began, const RunPaths& paths, uint64_t attempt,
-                std::string data_fingerprint, const std::string& matmul_plans, SpikeDetector& spikes,
-                const LossScaler& loss_scaler, const BudgetSteering& steering);
+                std::string data_fingerprint, const std::string& matmul_plans, const NumericsGuard& guard,
+                const BudgetSteering& steering);
 
   void wish(const StepSummary& result, Decision& wishes) override;
   void act(const StepSummary& result, const Decision& decision) override;
@@ -43,6 +42,10 @@ class Checkpointing : public Participant {
   /// The text of the last save's failure; empty after a success. The same on all ranks after a decision to
   /// stop.
   const std::string& failure() const { return failure_; }
+  /// What a run ends with whose last save failed: by the disk, or because there was nothing fit to be saved.
+  ExitCode failure_code() const { return failure_code_; }
+  /// Waits until no save is under way. Collective.
+  void settle();
 
  private:
   void check_room();
@@ -60,8 +63,7 @@ class Checkpointing : public Participant {
   std::string folder_;
   std::string data_fingerprint_;
   nlohmann::json matmul_plans_;
-  SpikeDetector& spikes_;
-  const LossScaler& loss_scaler_;
+  const NumericsGuard& guard_;
   const BudgetSteering& steering_;
   bool background_;
   checkpoint::CheckpointWriter writer_;
@@ -71,6 +73,7 @@ class Checkpointing : public Participant {
   bool held_ = false;    ///< it holds the update of the step that runs
   double save_seconds_ = 0;
   std::string failure_;
+  ExitCode failure_code_ = ExitCode::storage;
   bool fenced_ = false;
 };
 

@@ -29,10 +29,12 @@ struct Decision {
   bool finished = false;               ///< the last step is done; nothing was cut short
   ExitCode code = ExitCode::finished;  ///< when stopping
   std::string reason;                  ///< when stopping, of the rank that asked
+  bool rollback = false;               ///< back to the newest checkpoint, and on without this step's samples
+  bool unfit = false;                  ///< what the step left behind must not be saved
   std::string arrangement;  ///< rank 0 alone: in which to go on (budget::text_of); empty: as before
 
   /// The next step does not follow at once.
-  bool pauses() const { return evaluate || save || stop || !arrangement.empty(); }
+  bool pauses() const { return evaluate || save || stop || rollback || !arrangement.empty(); }
 
   /// Takes over every wish of `other`; the first one to stop gives code and reason.
   void merge(const Decision& other);
@@ -49,6 +51,8 @@ class Participant {
   virtual void act(const StepSummary& /*result*/, const Decision& /*decision*/) {}
   /// The run goes on in another arrangement: RankContext has another engine.
   virtual void rearranged() {}
+  /// The run goes on from `step` steps completed: those after it are done again.
+  virtual void rolled_back(int64_t /*step*/) {}
 };
 
 }  // namespace penstock

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <sstream>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -79,21 +80,48 @@ std::optional<Checkpoint> open_together(const std::string& path, transport::Worl
   return checkpoint;
 }
 
+/// The first of rank 0's candidates that is whole, the same on every rank.
+struct FirstWhole {
+  std::optional<Checkpoint> checkpoint;
+  std::vector<std::string> damaged;  ///< what was wrong with those before it
+};
+
+FirstWhole first_whole(const std::vector<std::string>& candidates, transport::World& world) {
+  FirstWhole found;
+  std::istringstream paths(world.broadcast(fmt::format("{}", fmt::join(candidates, "\n")), 0));
+  for (std::string path; !found.checkpoint && std::getline(paths, path);) {
+    std::string problem;
+    found.checkpoint = open_together(path, world, problem);
+    if (!found.checkpoint) found.damaged.push_back(problem);
+  }
+  return found;
+}
+
 }  // namespace
+
+ResumePoint newest_point(const std::string& checkpoints, const std::string& origin, transport::World& world) {
+  const bool leads = world.rank() == 0;
+  std::vector<std::string> candidates;
+  if (leads) candidates = checkpoint::newest_first(checkpoints);
+  if (leads && candidates.empty() && !origin.empty()) candidates.push_back(origin);
+  FirstWhole found = first_whole(candidates, world);
+  ResumePoint point;
+  if (!found.checkpoint && !found.damaged.empty() && leads)
+    throw CheckpointError(checkpoint::only_damaged(checkpoints, found.damaged));
+  if (!found.checkpoint) return point;
+  point.checkpoint = std::move(found.checkpoint);
+  point.step = point.checkpoint->manifest().step;
+  for (const std::string& each : found.damaged) point.notes.push_back("passed over: " + each);
+  return point;
+}
 
 ResumePoint find_resume_point(const Job& job, const RunPaths& paths, const std::string& data_fingerprint,
                               bool accept_changes, transport::World& world) {
   ResumePoint point;
   const bool leads = world.rank() == 0;
-  std::string shared;
-  if (leads) shared = fmt::format("{}", fmt::join(candidates(job, paths), "\n"));
-  std::istringstream paths_in_order(world.broadcast(shared, 0));
-  std::vector<std::string> damaged;
-  for (std::string path; !point.checkpoint && std::getline(paths_in_order, path);) {
-    std::string problem;
-    point.checkpoint = open_together(path, world, problem);
-    if (!point.checkpoint) damaged.push_back(problem);
-  }
+  FirstWhole found = first_whole(leads ? candidates(job, paths) : std::vector<std::string>(), world);
+  point.checkpoint = std::move(found.checkpoint);
+  const std::vector<std::string>& damaged = found.damaged;
   if (!point.checkpoint) {
     if (damaged.empty() || !leads) return point;
     const bool at_path = checkpoint::newest_first(paths.checkpoints().string()).empty();

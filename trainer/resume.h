@@ -42,4 +42,9 @@ struct ResumePoint {
 ResumePoint find_resume_point(const Job& job, const RunPaths& paths, const std::string& data_fingerprint,
                               bool accept_changes, transport::World& world);
 
+/// The newest whole checkpoint of a run's folder of them, else the one at `origin` (empty: none), else step
+/// 0; the same on every rank. Every byte of it is verified. Collective; what is given is rank 0's, and so are
+/// errors: CheckpointError where there are only damaged ones.
+ResumePoint newest_point(const std::string& checkpoints, const std::string& origin, transport::World& world);
+
 }  // namespace penstock

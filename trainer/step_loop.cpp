@@ -8,6 +8,8 @@ void Decision::merge(const Decision& other) {
   saving |= other.saving;
   trace |= other.trace;
   finished |= other.finished;
+  rollback |= other.rollback;
+  unfit |= other.unfit;
   if (arrangement.empty()) arrangement = other.arrangement;
   if (other.stop && !stop) {
     code = other.code;
@@ -29,6 +31,11 @@ Decision StepLoop::run(int64_t first, int64_t last) const {
     }
     decision = vote(wishes);
     for (Participant* participant : participants) participant->act(result, decision);
+    if (decision.rollback && !decision.stop) {
+      const int64_t completed = roll_back(result, decision);
+      for (Participant* participant : participants) participant->rolled_back(completed);
+      step = completed - 1;
+    }
     if (decision.stop) break;
   }
   return decision;

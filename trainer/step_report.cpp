@@ -26,6 +26,10 @@ void StepReport::publish() {
   metrics_.ranks.clear();
 }
 
+void StepReport::rolled_back(int64_t step) {
+  tokens_ = step * job_.batch.global * job_.model.sequence_length;
+}
+
 void StepReport::act(const StepSummary& result, const Decision& decision) {
   tokens_ += result.tokens;
   publish();

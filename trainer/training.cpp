@@ -22,19 +22,20 @@
 #include "trainer/job/write_job.h"
 #include "trainer/job_costs.h"
 #include "trainer/job_plan.h"
-#include "trainer/loss_scaler.h"
 #include "trainer/memory_limit.h"
 #include "trainer/memory_report.h"
-#include "trainer/model_state.h"
 #include "trainer/numerics_guard.h"
 #include "trainer/plan_json.h"
 #include "trainer/plan_text.h"
 #include "trainer/processor_share.h"
 #include "trainer/rank_context.h"
 #include "trainer/rearrangement.h"
+#include "trainer/recompute_check.h"
+#include "trainer/replica_check.h"
 #include "trainer/report/environment.h"
 #include "trainer/report/matmul_roof.h"
 #include "trainer/resume.h"
+#include "trainer/rollback.h"
 #include "trainer/run_account.h"
 #include "trainer/run_folder.h"
 #include "trainer/run_matmul_plans.h"
@@ -77,8 +78,9 @@ void while_the_device_works(const RankContext& context, Work&& work) {
 
 // One optimizer step; while the device works the next one's data is read, and the step before is accounted
 // for.
-StepSummary train_step(const RankContext& context, StepBatches& batches, StepAccounting& accounting,
-                       const LossScaler& scaler, int64_t step) {
+StepSummary train_step(const RankContext& context, const StepHook& hook, StepBatches& batches,
+                       const NumericsGuard& guard, RecomputeCheck& check, StepAccounting& accounting,
+                       int64_t step) {
   const Job& job = context.job;
   const auto start = std::chrono::steady_clock::now();
   BatchSet& set = read_step(context, batches, step);
@@ -87,24 +89,34 @@ StepSummary train_step(const RankContext& context, StepBatches& batches, StepAcc
   summary.learning_rate = learning_rate(job.learning_rate, job.run.steps, summary.step);
   summary.tokens = target_tokens_of_all(job, context.world, job.batch.global, set, set.bands().size(),
                                         context.engine->place().pipeline == 0);
-  summary.loss_scale = scaler.scale();
-  context.engine->start_step(
-      {static_cast<uint64_t>(step), summary.learning_rate, summary.tokens, summary.loss_scale}, set.bands());
+  summary.loss_scale = guard.loss_scaler().scale();
+  const model::StepInputs inputs{static_cast<uint64_t>(step), summary.learning_rate, summary.tokens,
+                                 summary.loss_scale};
+  runtime::PipelineEngine::UpdateRule rule = guard.update_rule();
+  rule.held = check.due(step);
+  if (rule.held) check.compute_first(inputs);
+  StepMoment moment{context.world.rank(), step, rule.held ? 1 : 0, false, *context.engine, set};
+  if (hook) hook(moment);
+  context.engine->start_step(inputs, set.bands(), rule);
   while_the_device_works(context, [&] {
     if (summary.step < job.run.steps) read_step(context, batches, step + 1);
     accounting.settle();
   });
   const model::StepResult result = context.engine->finish_step();
+  moment.computed = true;
+  if (hook) hook(moment);
   if (const std::string note = context.engine->take_graph_note(); !note.empty())
     context.reports.warning(note);
   summary.loss = result.loss_sum / static_cast<double>(summary.tokens);
   summary.gradient_norm = result.gradient_norm;
   summary.applied = result.applied;
+  if (rule.held && !check.conclude(inputs, result)) summary.applied = false;
   summary.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return summary;
 }
 
-ExitCode conclude(const RankContext& context, const Decision& decision, const std::string& save_failure) {
+ExitCode conclude(const RankContext& context, const Decision& decision, const Checkpointing& checkpointing) {
+  const std::string& save_failure = checkpointing.failure();
   const Job& job = context.job;
   RunReports& reports = context.reports;
   report::Status& status = reports.status();
@@ -112,7 +124,7 @@ ExitCode conclude(const RankContext& context, const Decision& decision, const st
   if (decision.stop && !(decision.finished && decision.code == ExitCode::stopped)) code = decision.code;
   status.reason = decision.reason;
   if (!save_failure.empty() && code != ExitCode::numerics) {
-    code = ExitCode::storage;  // the last save is what a stopped or finished run leaves behind
+    code = checkpointing.failure_code();  // the last save is what a stopped or finished run leaves behind
     status.reason = save_failure;
   }
   using State = report::Status::State;
@@ -292,21 +304,18 @@ ExitCode train(Job asked, const TrainOptions& options, transport::World& world, 
   const RankContext context{job, world, engine, corpus, reports, host};
   StepBatches batches(job, corpus, place.replica, *backend.device);
   NumericsGuard guard(context, batches);
-  if (resumed) {
-    load_model(*point.checkpoint, engine->rank(), engine->stream());
-    const auto& state = point.checkpoint->manifest().state;
-    guard.spikes().restore(state.at("spike_losses"));
-    // An imported model, and a run that was not in fp16, have none.
-    if (const auto scale = state.find(loss_scale_state); scale != state.end() && guard.loss_scaler().active())
-      guard.loss_scaler().restore(scale->second);
-    point.checkpoint.reset();  // unmaps its files
-  }
+  ReplicaCheck replica_check(context);
+  RecomputeCheck recompute_check(context, batches, options.at_step);
+  const std::string origin = resumed ? point.checkpoint->path() : "";
+  if (resumed) restore(point.checkpoint, context, guard);
+  point.checkpoint.reset();  // unmaps its files
   Rearrangement rearrangement({job, asked, backend, world, engine, corpus, tokenizer.get(), batches, memory},
                               planned.request.costs, sizes, options.at_rearrangement);
   if (leads) setup.options.machine.memory_limit = rearrangement.room();
   BudgetSteering steering(context, rearrangement, std::move(setup));
   Checkpointing checkpointing(context, planned.job, paths, opening.claim.attempt, opening.fingerprint,
-                              matmul_plans, guard.spikes(), guard.loss_scaler(), steering);
+                              matmul_plans, guard, steering);
+  Rollback rollback(context, paths, guard, origin, [&] { checkpointing.settle(); });
   StopRequests requests(
       stop, reports, [&] { return checkpointing.save_seconds(); },
       [&](const std::string& request, int64_t step) { steering.by_hand(request, step); });
@@ -320,11 +329,14 @@ ExitCode train(Job asked, const TrainOptions& options, transport::World& world, 
   steering.follow({&checkpointing, &step_accounting});
   StepLoop loop;
   loop.train_step = [&](int64_t step) {
-    return train_step(context, batches, step_accounting, guard.loss_scaler(), step);
+    return train_step(context, options.at_step, batches, guard, recompute_check, step_accounting, step);
+  };
+  loop.roll_back = [&](const StepSummary& result, Decision& decision) {
+    return rollback.carry_out(result, decision);
   };
   loop.vote = [&](const Decision& wishes) { return vote(world, wishes); };
-  loop.participants = {&guard,      &requests,   &step_report,   &step_accounting,
-                       &step_trace, &validation, &checkpointing, &steering};
+  loop.participants = {&recompute_check, &guard,      &replica_check, &requests,      &step_report,
+                       &step_accounting, &step_trace, &validation,    &checkpointing, &steering};
   const Decision decision = loop.run(point.step, job.run.steps);
   if (const int64_t graphs = engine->captured_graphs(); leads && graphs > 0)
     reports.note(fmt::format("{} actions of rank 0 were launched as graphs", graphs));
@@ -332,7 +344,7 @@ ExitCode train(Job asked, const TrainOptions& options, transport::World& world, 
     run_account.conclude(reports.status().step, memory, in_one_process, reports);
     run_account.advise(reports.status().step, job, reports);
   }
-  return conclude(context, decision, checkpointing.failure());
+  return conclude(context, decision, checkpointing);
 }
 
 }  // namespace penstock

@@ -9,6 +9,7 @@
 #include "trainer/job/exit_code.h"
 #include "trainer/job/job.h"
 #include "trainer/rearrangement.h"
+#include "trainer/step_moment.h"
 #include "trainer/stop_switch.h"
 
 namespace penstock {
@@ -20,6 +21,7 @@ struct TrainOptions {
   // For tests: what control/act would say, by the steps completed; and what happens on the way.
   std::map<int64_t, std::string> acts;
   RearrangementHook at_rearrangement;
+  StepHook at_step;
 };
 
 /// One rank of a training: from the job's start, or from its newest checkpoint, until its end or until it is

@@ -163,11 +163,14 @@ void PipelineEngine::serve(std::span<const SideBand> micro_batches, Pass pass) {
   }
 }
 
-void PipelineEngine::start_step(const model::StepInputs& inputs, std::span<const SideBand> micro_batches) {
+void PipelineEngine::start_step(const model::StepInputs& inputs, std::span<const SideBand> micro_batches,
+                                const UpdateRule& rule) {
   if (micro_batches.size() != static_cast<size_t>(training_.micro_batches())) {
     throw UsageError(fmt::format("a step of {} micro-batches in a pipeline whose schedule has {}",
                                  micro_batches.size(), training_.micro_batches()));
   }
+  rule_ = rule;
+  target_tokens_ = inputs.target_tokens;
   guarded([&] {
     serve(micro_batches, Pass::training);
     rank_.optimizer().begin(stream(), inputs);
@@ -242,13 +245,42 @@ void PipelineEngine::optimizer_step(Stream& at) {
   at.stamp(&agreed_);
   at.copy(sums.data, squares.data, sums.bytes());
   optimizer.norm(at);
+  if (rule_.loss_limit < std::numeric_limits<double>::infinity()) judge_loss(at);
+  if (!rule_.held) update(at);
+}
+
+// On the way, so that the host need not wait for the loss before the update is queued. The loss is what all
+// ranks have agreed on: they come to the same end.
+void PipelineEngine::judge_loss(Stream& at) {
+  at.copy(host_losses_.data(), agreed_losses_.data, agreed_losses_.bytes());
+  at.copy(host_scalars_, rank_.optimizer().scalars(), sizeof(*host_scalars_));
+  at.host_task("loss judged", 0, [this] {
+    if (!(mean_loss() <= rule_.loss_limit)) host_scalars_->apply = 0;
+  });
+  rank_.optimizer().overrule(at, host_scalars_);
+}
+
+double PipelineEngine::mean_loss() const {
+  double sum = 0;
+  for (const double loss : host_losses_) sum += loss;
+  return sum / static_cast<double>(target_tokens_);
+}
+
+void PipelineEngine::update_held() {
+  guarded([&] {
+    update(stream());
+    executor_.synchronize();
+  });
+}
+
+void PipelineEngine::update(Stream& at) {
   held_ = {};
   if (held_for_ != nullptr) {
     at.stamp(&held_[0]);
     at.wait(*std::exchange(held_for_, nullptr));
     at.stamp(&held_[1]);
   }
-  optimizer.update(at);
+  rank_.optimizer().update(at);
 }
 
 model::StepResult PipelineEngine::finish_step() {

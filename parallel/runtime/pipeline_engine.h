@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <exception>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -58,17 +59,34 @@ class PipelineEngine final : private StepOperations {
   bool holds_first() const { return plan_.holds_first(place_.pipeline); }
   bool holds_last() const { return plan_.holds_last(place_.pipeline); }
 
+  /// What a step's update depends on besides a finite norm.
+  struct UpdateRule {
+    /// A loss above it (mean over the step's target tokens), or none, leaves everything as it is.
+    double loss_limit = std::numeric_limits<double>::infinity();
+    /// It waits for update_held(), or never comes.
+    bool held = false;
+  };
   /// Enqueues a whole step and returns; as many side bands as the plan has micro-batches. finish_step() comes
   /// before any other call.
-  void start_step(const model::StepInputs& inputs, std::span<const model::SideBand> micro_batches);
+  void start_step(const model::StepInputs& inputs, std::span<const model::SideBand> micro_batches,
+                  const UpdateRule& rule);
+  void start_step(const model::StepInputs& inputs, std::span<const model::SideBand> micro_batches) {
+    start_step(inputs, micro_batches, UpdateRule());
+  }
+  /// Updates by the gradients of the last step, which was held and is finished, if it is to be applied.
+  /// Waits.
+  void update_held();
   /// Waits for the step that was started. The same on every rank: losses are added over all replicas, each in
   /// ascending order of its micro-batches, replicas in order.
   model::StepResult finish_step();
-  /// The next step's update waits for `event` as it is recorded now: until then weights and moments stay as they
-  /// are. It outlives that step.
+  /// The next step's update waits for `event` as it is recorded now: until then weights and moments stay as
+  /// they are. It outlives that step.
   void hold_update_for(const Event& event) { held_for_ = &event; }
   /// Of the last step, once it was finished: seconds that its update stood still for that.
   double held_seconds() const { return held_[1] - held_[0]; }
+  /// Of the last step, once it was finished, the same on every rank: summed over the target tokens of each
+  /// micro-batch, those of replica 0 first.
+  std::span<const double> losses() const { return host_losses_; }
   /// What the step did, when; complete once it was finished, overwritten `kept_steps` steps later.
   static constexpr size_t kept_steps = 4;
   std::span<const Stamp> stamps(uint64_t step) const { return stamps_[step % kept_steps]; }
@@ -109,6 +127,9 @@ class PipelineEngine final : private StepOperations {
     model::Nonfinite where;
     size_t micro_batch = 0;
     int replica = 0;
+    int stage = 0;
+    int rank = 0;  ///< of the world, which computes that stage
+    bool backward = false;
   };
   std::optional<Finding> find_nonfinite(std::span<const model::SideBand> micro_batches);
 
@@ -117,6 +138,11 @@ class PipelineEngine final : private StepOperations {
   void sum_tied(Stream& stream) override;
   void optimizer_step(Stream& stream) override;
   void gather_parameters(Stream& stream, const schedule::Action& action) override;
+
+  /// Nothing is updated if the loss is above the rule's limit.
+  void judge_loss(Stream& at);
+  double mean_loss() const;
+  void update(Stream& at);
 
   ExecutorParts executor_parts();
   void reserve_host_memory();
@@ -171,6 +197,8 @@ class PipelineEngine final : private StepOperations {
   std::map<int, StepList> evaluations_;
   std::array<std::vector<Stamp>, kept_steps> stamps_;
   std::vector<Stamp> evaluation_stamps_;
+  UpdateRule rule_;
+  int64_t target_tokens_ = 1;
   double offered_ = 0;
   double agreed_ = 0;
   const Event* held_for_ = nullptr;

@@ -74,6 +74,9 @@ std::optional<PipelineEngine::Finding> PipelineEngine::agree(const std::optional
   int stage = plan_.last_stage();
   while (plan_.first_unit(stage) > agreed.where.unit) --stage;
   const int finder = plan_.topology.world_rank({plan_.owner(stage), agreed.replica});
+  agreed.stage = stage;
+  agreed.rank = finder;
+  agreed.backward = !forward;
   const bool ours = world_.rank() == finder;
   agreed.where.what = world_.broadcast(ours ? found->what : std::string(), finder);
   agreed.where.count =

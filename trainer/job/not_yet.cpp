@@ -21,14 +21,6 @@ constexpr NotYet kNotYet[] = {
     {"precision.stochastic_rounding", "weights have an fp32 master"},
     {"parallel.schedule", "schedules with two versions of the weights are planned, not run",
      [](const Job& job) { return job.parallel.schedule == "2bw"; }},
-    {"numerics.on_nonfinite", "it can stop or skip the step",
-     [](const Job& job) { return job.numerics.on_nonfinite == NumericsPolicy::rollback; }},
-    {"numerics.on_spike", "it can warn or stop",
-     [](const Job& job) {
-       return job.numerics.on_spike == NumericsPolicy::skip ||
-              job.numerics.on_spike == NumericsPolicy::rollback;
-     }},
-    {"numerics.replica_check_every_steps", "replicas are not compared"},
     {"watchdog", "there is no watchdog"},
 };
 
