@@ -3,6 +3,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <ctime>
 #include <fstream>
 #include <string_view>
 #include <system_error>
@@ -33,14 +34,28 @@ struct Text {
 Text first_notice;
 Text impatience_notice;
 
+timespec asked_at{};     // when stop_signal was first set
+bool two_terms = false;  // StopNotice's
+
+// Somebody has asked before, and does not want to wait any longer.
+bool is_hurry(int signal) {
+  if (stop_signal != SIGINT && stop_signal != SIGTERM) return false;
+  if (signal == SIGINT && stop_signal == SIGINT) return true;
+  if ((signal != SIGINT && signal != SIGTERM) || (signal == SIGTERM && two_terms)) return false;
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec - asked_at.tv_sec > (now.tv_nsec < asked_at.tv_nsec ? 1 : 0);
+}
+
 void on_stop(int signal) {
-  if (signal == SIGINT && stop_signal == SIGINT) {
-    static constexpr char message[] = "\npenstock: second interrupt: leaving at once, nothing saved\n";
+  if (is_hurry(signal)) {
+    static constexpr char message[] = "\npenstock: asked to stop once more: leaving at once, nothing saved\n";
     [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, message, sizeof message - 1);
-    _exit(static_cast<int>(ExitCode::interrupted));
+    _exit(static_cast<int>(signal == SIGINT ? ExitCode::interrupted : ExitCode::terminated));
   }
   const int saved_errno = errno;
   if (stop_signal == 0) {
+    clock_gettime(CLOCK_MONOTONIC, &asked_at);
     first_notice.print();
     if (signal == SIGTERM || signal == SIGINT) impatience_notice.print();
   }
@@ -87,6 +102,7 @@ StopSwitch::StopSwitch(std::filesystem::path control, std::optional<std::chrono:
   save_signal = 0;
   first_notice.set(notice.first);
   impatience_notice.set(notice.impatience);
+  two_terms = notice.two_terms;
   for (const Handled& handled : handlers()) install(handled);
 }
 

@@ -23,7 +23,9 @@ struct Request {
 ///   USR1, TERM, INT, HUP (no terminal)  stop       control/stop, control/save, control/eval, control/act
 ///   USR2                                save       (removed once read)
 ///                                                  max_wall_time: stop while there is time to save
-///   second INT                          leaves at once with ExitCode::interrupted
+///   second TERM or INT                  leaves at once with ExitCode::terminated or interrupted; what was
+///                                       saved stays. A TERM counts as the second one from a second on (it
+///                                       is sent to a process and its group at once), and not under Slurm
 ///   PIPE, XFSZ                          ignored, so that a lost peer or a full disk is an error, not a death
 ///
 /// Handlers only set flags; the step loop polls between steps and long phases poll signalled().

@@ -81,6 +81,7 @@ StepSummary train_step(const RankContext& context, StepBatches& batches, StepAcc
                        const LossScaler& scaler, int64_t step) {
   const Job& job = context.job;
   const auto start = std::chrono::steady_clock::now();
+  context.progress.begin_step(step + 1);
   BatchSet& set = read_step(context, batches, step);
   StepSummary summary;
   summary.step = step + 1;
@@ -101,6 +102,7 @@ StepSummary train_step(const RankContext& context, StepBatches& batches, StepAcc
   summary.gradient_norm = result.gradient_norm;
   summary.applied = result.applied;
   summary.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  context.progress.end_step(summary.seconds);
   return summary;
 }
 
@@ -219,14 +221,21 @@ ExitCode already_complete(const Job& job, const ResumePoint& point, RunReports& 
 
 }  // namespace
 
-ExitCode train(Job asked, const TrainOptions& options, transport::World& world, StopSwitch* stop) {
+ExitCode train(Job asked, const TrainOptions& options, transport::World& world, StopSwitch* stop,
+               watchdog::Progress* watched) {
+  watchdog::Progress unwatched;
+  watchdog::Progress& progress = watched != nullptr ? *watched : unwatched;
+  progress.starts("comparing program and job");
+  check_same_build(own_build(), world);
   check_same_job(asked, world);
   const auto tokenizer = Corpus::open_tokenizer(asked);
   Backend backend = make_backend(asked, world);
+  progress.starts("planning");
   const PlannedJob planned = planned_job(asked, backend, &world);
   Job job = planned.job;
   runtime::PipelinePlan plan = runtime::plan_pipeline(planned.request);
   const runtime::Place place = plan.topology.place(world.rank());
+  progress.starts("opening data and run folder");
   Corpus corpus(job, tokenizer.get(), needs_tokens(job, plan, place.pipeline));
   const RunPaths paths(std::filesystem::path(job.run.folder) / job.run.name);
   Opening opening = open_run(job, paths, corpus, world, options.accept_changes);
@@ -234,6 +243,7 @@ ExitCode train(Job asked, const TrainOptions& options, transport::World& world, 
   const bool resumed = point.checkpoint.has_value();
   const bool leads = world.rank() == 0;
 
+  progress.holds_folder(opening.claim.attempt);
   RunReports reports(paths, job, world.rank(), opening.claim.attempt,
                      resumed ? std::optional<int64_t>(point.step) : std::nullopt);
   for (const std::string& note : opening.claim.notes) reports.note(note);
@@ -241,6 +251,7 @@ ExitCode train(Job asked, const TrainOptions& options, transport::World& world, 
   if (point.step >= job.run.steps) return already_complete(job, point, reports);
   reports.publish();
 
+  progress.starts("arranging and measuring the machine");
   const std::string matmul_plans = settle_matmul_plans(
       backend, plan, point.checkpoint ? &point.checkpoint->manifest() : nullptr, world, paths, reports);
   const budget::Arrangement first = arrangement_of(job, plan);
@@ -285,14 +296,17 @@ ExitCode train(Job asked, const TrainOptions& options, transport::World& world, 
         "{}: times are of an oversubscribed machine, and what a profile says of it is no prediction",
         share.text()));
   }
+  progress.starts("taking memory and initialising");
   auto engine =
       std::make_unique<runtime::PipelineEngine>(*backend.device, backend.math, world, std::move(plan));
   engine->rank().initialise(engine->stream());
   accounting::HostTimes host(*backend.device->options().clock);
-  const RankContext context{job, world, engine, corpus, reports, host};
+  const RankContext context{job, world, engine, corpus, reports, host, progress};
+  follow_engine(context);
   StepBatches batches(job, corpus, place.replica, *backend.device);
   NumericsGuard guard(context, batches);
   if (resumed) {
+    progress.starts("reading the checkpoint");
     load_model(*point.checkpoint, engine->rank(), engine->stream());
     const auto& state = point.checkpoint->manifest().state;
     guard.spikes().restore(state.at("spike_losses"));
@@ -301,6 +315,7 @@ ExitCode train(Job asked, const TrainOptions& options, transport::World& world, 
       guard.loss_scaler().restore(scale->second);
     point.checkpoint.reset();  // unmaps its files
   }
+  progress.starts("preparing the first step");
   Rearrangement rearrangement({job, asked, backend, world, engine, corpus, tokenizer.get(), batches, memory},
                               planned.request.costs, sizes, options.at_rearrangement);
   if (leads) setup.options.machine.memory_limit = rearrangement.room();
@@ -326,6 +341,7 @@ ExitCode train(Job asked, const TrainOptions& options, transport::World& world, 
   loop.participants = {&guard,      &requests,   &step_report,   &step_accounting,
                        &step_trace, &validation, &checkpointing, &steering};
   const Decision decision = loop.run(point.step, job.run.steps);
+  progress.ends();
   if (const int64_t graphs = engine->captured_graphs(); leads && graphs > 0)
     reports.note(fmt::format("{} actions of rank 0 were launched as graphs", graphs));
   if (leads) {

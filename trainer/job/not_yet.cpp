@@ -30,7 +30,6 @@ constexpr NotYet kNotYet[] = {
               job.numerics.on_spike == NumericsPolicy::rollback;
      }},
     {"numerics.replica_check_every_steps", "replicas are not compared"},
-    {"watchdog", "there is no watchdog"},
 };
 
 // The row for a key: its own, or its section's.
