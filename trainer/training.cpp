@@ -147,11 +147,12 @@ struct Opening {
 };
 
 Opening open_run(const Job& job, const RunPaths& paths, const Corpus& corpus, transport::World& world,
-                 bool accept_changes) {
+                 bool accept_changes, watchdog::Progress& progress) {
   Opening opening;
   if (world.rank() == 0) {
     opening.folder = std::make_unique<RunFolder>(paths.root());
     opening.claim = checkpoint::claim_attempt(paths.checkpoints().string());
+    progress.holds_folder(opening.claim.attempt);
     opening.fingerprint = corpus.fingerprint();
   }
   std::array<int64_t, 1> attempt{static_cast<int64_t>(opening.claim.attempt)};
@@ -238,7 +239,7 @@ ExitCode train(Job asked, const TrainOptions& options, transport::World& world, 
   progress.starts("opening data and run folder");
   Corpus corpus(job, tokenizer.get(), needs_tokens(job, plan, place.pipeline));
   const RunPaths paths(std::filesystem::path(job.run.folder) / job.run.name);
-  Opening opening = open_run(job, paths, corpus, world, options.accept_changes);
+  Opening opening = open_run(job, paths, corpus, world, options.accept_changes, progress);
   ResumePoint& point = opening.point;
   const bool resumed = point.checkpoint.has_value();
   const bool leads = world.rank() == 0;
@@ -248,6 +249,9 @@ ExitCode train(Job asked, const TrainOptions& options, transport::World& world, 
                      resumed ? std::optional<int64_t>(point.step) : std::nullopt);
   for (const std::string& note : opening.claim.notes) reports.note(note);
   for (const std::string& note : point.notes) reports.warning(note);
+  if (stop != nullptr && leads) {
+    for (const std::string& note : stop->discard_old()) reports.warning(note);
+  }
   if (point.step >= job.run.steps) return already_complete(job, point, reports);
   reports.publish();
 

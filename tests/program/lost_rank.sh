@@ -37,7 +37,7 @@ failed_with_70() { # RUN
   "$penstock" status "runs/$1" >status.log
   says 'failed' status.log
 }
-code_of() { local code=0; wait "$1" || code=$?; echo $code; }
+ends() { code=0; wait "$1" || code=$?; } # sets $code
 
 # Killed under mpirun: 2 and 4 ranks, a middle one and rank 0. mpirun reports the killed rank's code, 137.
 port=$((20000 + $$ % 10000))
@@ -49,7 +49,8 @@ for case in "two 2 1" "four 4 2" "first 2 0"; do
   begun $run $run.log
   kill -KILL $(ranks $run $victim)
   all_gone $run 10
-  [ "$(code_of $job)" != 0 ] || fail "mpirun ends as if all were well"
+  ends $job
+  [ "$code" != 0 ] || fail "mpirun ends as if all were well"
   says "watchdog: a rank is lost; rank $victim \(process [0-9]+ on .*\) is gone" $run.log
   says "^penstock: rank [0-9], stage [0-9], step [0-9]+: " $run.log
   failed_with_70 $run
@@ -73,7 +74,7 @@ begun lone lone0.log
 kill -KILL $(ranks lone 1)
 all_gone lone 10
 for rank in 0 2; do
-  code=$(code_of "${pids[rank]}") || true
+  ends "${pids[rank]}"
   [ "$code" = 70 ] || { cat lone$rank.log; fail "rank $rank exits $code after rank 1 was killed"; }
   says "^penstock: rank $rank, stage" lone$rank.log
 done
@@ -89,7 +90,7 @@ done
 begun silent silent0.log
 victim=$(ranks silent 1)
 kill -STOP "$victim"
-code=$(code_of "${pids[0]}") || true
+ends "${pids[0]}"
 [ "$code" = 70 ] || { cat silent0.log; fail "rank 0 exits $code while rank 1 is stopped"; }
 says 'no progress: step \(step [0-9]+\) of rank 0 has taken more than 6.0 s \(watchdog.step_min_s\); rank 1 \(process' silent0.log
 says 'has not been heard of for [0-9.]+ s: stopped' silent0.log
@@ -98,11 +99,12 @@ failed_with_70 silent
 kill -CONT "$victim"
 all_gone silent 10
 
+big=(--set model.hidden_size=512 --set model.ffn_hidden_size=2048 --set model.sequence_length=512 --set batch.global=64
+  --set batch.micro=8) # a step of many seconds
 # A limit in one process, whose ranks are threads: a step that can never be so fast.
 code=0
 timeout 60 "$penstock" train job.toml --set run.name=slow --set parallel.pipeline=2 --set watchdog.first_step_s=1e-6 \
-  --set watchdog.step_min_s=1e-6 --set model.hidden_size=512 --set model.ffn_hidden_size=2048 --set model.sequence_length=512 \
-  --set batch.global=64 --set batch.micro=8 "${endless[@]}" >slow.log 2>&1 || code=$?
+  --set watchdog.step_min_s=1e-6 "${big[@]}" "${endless[@]}" >slow.log 2>&1 || code=$?
 [ "$code" = 70 ] || { cat slow.log; fail "exit code $code of a step over its limit"; }
 says '^penstock: rank 0, stage 0, step 1: ' slow.log
 says '^penstock: rank 1, stage 1, step 1: ' slow.log
@@ -114,15 +116,34 @@ code=0
 [ "$code" = 70 ] || { cat alone.log; fail "exit code $code of a rank that nobody joins"; }
 says 'missing: 1' alone.log
 
-# Asked twice to stop: at once, and the run goes on from its last checkpoint.
-tcp 0 1 twice --set checkpoint.every_steps=1 >twice.log 2>&1 &
+# Asked to stop, and a second later once more: at once. QUIT on the way shows where it is, and changes nothing.
+timeout 60 "$penstock" train job.toml --set run.name=twice "${big[@]}" "${endless[@]}" >twice.log 2>&1 &
 job=$!
-begun twice twice.log
+for _ in $(seq 300); do grep -qs '"event":"start"' runs/twice/events.jsonl && break; sleep 0.1; done
 process=$(ranks twice)
-kill -STOP "$process" # so that the step's end does not answer the first one
+for _ in $(seq 40); do
+  kill -QUIT "$process"
+  sleep 0.5
+  grep -q 'step 1: is in' twice.log && break
+done
+says '^penstock: rank 0, stage 0, step 1: is in [FB] of micro-batch [0-9]+ of stage 0 for [0-9.]+ s; calls and last' twice.log
 kill -TERM "$process"
-sleep 0.2
-kill -CONT "$process"
-code=$(code_of $job)
-[ "$code" = 75 ] || { cat twice.log; fail "exit code $code of a run that was asked to stop once"; }
+sleep 1.1
+kill -TERM "$process"
+ends $job
+[ "$code" = 143 ] || { cat twice.log; fail "exit code $code of a run that was asked twice to stop"; }
+says 'asked to stop once more: leaving at once' twice.log
+
+# A request from before the start is nobody's.
+mkdir -p runs/old/control
+touch -d '1 hour ago' runs/old/control/stop
+train old -- --set log.console='"auto"' >old.log
+says 'control/stop is older than this start' old.log
+[ "$(numbers old | wc -l)" = 4 ] || fail "an old request stopped a run"
+
+# A start that fails leaves a run that failed, not one that was killed.
+if train old -- --set run.steps=8 --set model.hidden_size=64 >refused.log 2>&1; then fail "another model went on"; fi
+grep -q '"state": "failed"' runs/old/status.json || { cat runs/old/status.json; fail "a start that failed"; }
+"$penstock" status runs/old >status.log
+says 'failed' status.log
 echo "passed"

@@ -17,6 +17,7 @@
 #include "trainer/stop_notice.h"
 #include "trainer/stop_switch.h"
 #include "trainer/training.h"
+#include "trainer/watchdog/last_words.h"
 #include "trainer/watchdog/watchdog.h"
 
 namespace penstock::commands {
@@ -36,6 +37,18 @@ std::optional<StopSwitch> stop_switch(const Job& job, const RunPaths& paths, tra
       notice);
 }
 
+// A run that fails says so in its folder, if the folder was its own, and is nobody else's by now.
+void record_failure(const RunPaths& paths, const watchdog::Progress::View& at, const std::exception& error) {
+  if (at.attempt == 0) return;
+  try {
+    const RunFolder hold(paths.root());
+    watchdog::write_outcome({paths.root(), at.attempt, 0, ""}, at.step,
+                            {"end", static_cast<int>(exit_code_of(error)), error.what(), {}});
+  } catch (const std::exception&) {
+    return;  // the first error is the one that counts
+  }
+}
+
 int train_rank(const Job& job, const TrainOptions& options, transport::World& world) {
   const RunPaths paths(std::filesystem::path(job.run.folder) / job.run.name);
   std::optional<StopSwitch> stop = stop_switch(job, paths, world);
@@ -53,6 +66,7 @@ int train_rank(const Job& job, const TrainOptions& options, transport::World& wo
   } catch (const std::exception& error) {
     watchdog.failed(static_cast<int>(exit_code_of(error)), error.what(),
                     dynamic_cast<const DeviceError*>(&error) != nullptr);
+    if (world.rank() == 0) record_failure(paths, progress.view(), error);
     throw;
   }
 }

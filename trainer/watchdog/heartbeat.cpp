@@ -18,7 +18,6 @@ Json json_of(const Heartbeat& beat) {
           {"step", beat.step},
           {"seconds", beat.seconds},
           {"stage", beat.stage},
-          {"stop", beat.stop},
           {"at", {static_cast<int>(at.kind), at.op, at.stage, at.micro_batch, at.peer, at.seconds}}};
 }
 
@@ -30,7 +29,6 @@ Heartbeat beat_from(const Json& json) {
   beat.step = json.at("step");
   beat.seconds = json.at("seconds");
   beat.stage = json.at("stage");
-  beat.stop = json.at("stop");
   const Json& at = json.at("at");
   beat.activity.kind = static_cast<Activity::Kind>(at.at(0).get<int>());
   beat.activity.op = at.at(1);

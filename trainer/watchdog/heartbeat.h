@@ -17,7 +17,6 @@ struct Heartbeat {
   double seconds = 0;  ///< in the phase, or the part of the start
   int stage = -1;      ///< its first; −1: it has none yet
   Activity activity;
-  bool stop = false;  ///< somebody asked it to stop
 
   bool operator==(const Heartbeat&) const = default;
 

@@ -11,6 +11,7 @@
 #include "data/data_error.h"
 #include "data/file_writer.h"
 #include "kernels/device/clock.h"
+#include "trainer/job/exit_code.h"
 #include "trainer/report/event_writer.h"
 #include "trainer/report/rank_log.h"
 #include "trainer/report/timestamp.h"
@@ -64,23 +65,26 @@ void write_log(const LastWords& words) {
   }
 }
 
-void write_outcome(const LastWords& words, int64_t step, int code, bool stopped, const std::string& reason,
-                   const std::vector<std::string>& ranks) {
+void write_outcome(const LastWords& words, int64_t step, const Outcome& outcome) {
   if (words.attempt == 0) return;
+  const auto code = static_cast<ExitCode>(outcome.code);
+  const bool again = code == ExitCode::internal_error || code >= ExitCode::watchdog;
   try {
+    nlohmann::json details{{"exit_code", outcome.code}, {"reason", outcome.reason}};
+    if (!outcome.ranks.empty()) details["ranks"] = outcome.ranks;
     report::EventWriter((words.run / "events.jsonl").string(), static_cast<int64_t>(words.attempt), complain)
-        .write(stopped ? "end" : "watchdog", step,
-               {{"exit_code", code}, {"reason", reason}, {"ranks", ranks}});
+        .write(outcome.event, step, details);
     const std::string path = (words.run / "status.json").string();
     std::ostringstream text;
     text << std::ifstream(path).rdbuf();
     nlohmann::ordered_json status = nlohmann::ordered_json::parse(text.str(), nullptr, false);
-    if (!status.is_object()) status = {{"schema", 1}, {"attempt", words.attempt}, {"step", step}};
-    status["state"] = stopped ? "stopped" : "failed";
+    if (!status.is_object()) status = {{"schema", 1}, {"step", step}};
+    status["state"] = code == ExitCode::stopped ? "stopped" : "failed";
     status["time"] = report::timestamp();
-    status["needs_resume"] = true;
-    status["exit_code"] = code;
-    status["reason"] = reason;
+    status["attempt"] = words.attempt;
+    status["needs_resume"] = again;
+    status["exit_code"] = outcome.code;
+    status["reason"] = outcome.reason;
     status.erase("seconds_left");
     data::write_file(path, status.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
   } catch (const std::exception& error) {

@@ -24,9 +24,15 @@ std::string write_flight_file(const LastWords& words, const Progress& progress);
 /// A line each in the rank's log.
 void write_log(const LastWords& words);
 
-/// What the run has come to: an event "watchdog" with `reason` and what is known of all ranks, and
-/// status.json, in which state, code, reason and time are replaced. `stopped`: on request, and not failed.
-void write_outcome(const LastWords& words, int64_t step, int code, bool stopped, const std::string& reason,
-                   const std::vector<std::string>& ranks);
+/// What a run has come to, where the training itself cannot say so.
+struct Outcome {
+  const char* event = "watchdog";  ///< in events.jsonl
+  int code = 0;                    ///< the exit code
+  std::string reason;
+  std::vector<std::string> ranks;  ///< what is known of each
+};
+
+/// An event, and status.json, in which state, code, reason and time are replaced.
+void write_outcome(const LastWords& words, int64_t step, const Outcome& outcome);
 
 }  // namespace penstock::watchdog

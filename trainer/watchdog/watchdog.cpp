@@ -95,7 +95,7 @@ Watchdog::~Watchdog() {
   }
   eventfd_write(alarm_, 1);
   thread_.join();
-  --in_this_process;
+  if (--in_this_process == 0) ::signal(SIGQUIT, SIG_DFL);
   close(alarm_);
 }
 
@@ -175,7 +175,6 @@ Heartbeat Watchdog::own(double now) const {
   beat.step = view.step;
   beat.seconds = std::max(0.0, now - seconds(view.since));
   beat.stage = engine.stage;
-  beat.stop = setting_.stop_asked && setting_.stop_asked();
   if (engine.flights)
     beat.activity = activity_of(engine.flights->now(), engine.pipeline, make_real_clock()->now());
   return beat;
@@ -361,7 +360,7 @@ void Watchdog::leave(int code, const std::string& text) {
       const auto& last = calls_.last(rank);
       if (last) ranks.push_back(calls_.where(*last, now));
     }
-    write_outcome(words, view.step, code, stopped, text, ranks);
+    write_outcome(words, view.step, {stopped ? "end" : "watchdog", code, text, std::move(ranks)});
   }
   if (!stopped) {
     const std::string file = write_flight_file(words, progress_);

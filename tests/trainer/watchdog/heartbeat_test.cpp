@@ -14,8 +14,7 @@ std::string sent(const Message& message) {
 
 TEST(Message, ComesBackAsItWasSent) {
   Message message;
-  message.beat = {5,   Phase::evaluation, "a part", 100, 3.5, 2, {Activity::Kind::sends, "B", 2, 7, 4, 1.25},
-                  true};
+  message.beat = {5, Phase::evaluation, "a part", 100, 3.5, 2, {Activity::Kind::sends, "B", 2, 7, 4, 1.25}};
   message.heard = 0.75;
   Message read;
   ASSERT_TRUE(read_message(sent(message), read));

@@ -43,7 +43,9 @@ TEST(Meeting, ConnectsEverybodyWithRankZero) {
     world.barrier();
     // A rank that goes without a word is noticed at once.
     if (world.rank() == 2) channel.links[0].close();
-    if (world.rank() == 0) EXPECT_EQ(next_line(channel.links[2]), "closed");
+    if (world.rank() == 0) {
+      EXPECT_EQ(next_line(channel.links[2]), "closed");
+    }
     world.barrier();
   });
 }
