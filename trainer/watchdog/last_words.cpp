@@ -70,15 +70,16 @@ void write_outcome(const LastWords& words, int64_t step, const Outcome& outcome)
   const auto code = static_cast<ExitCode>(outcome.code);
   const bool again = code == ExitCode::internal_error || code >= ExitCode::watchdog;
   try {
-    nlohmann::json details{{"exit_code", outcome.code}, {"reason", outcome.reason}};
-    if (!outcome.ranks.empty()) details["ranks"] = outcome.ranks;
-    report::EventWriter((words.run / "events.jsonl").string(), static_cast<int64_t>(words.attempt), complain)
-        .write(outcome.event, step, details);
     const std::string path = (words.run / "status.json").string();
     std::ostringstream text;
     text << std::ifstream(path).rdbuf();
     nlohmann::ordered_json status = nlohmann::ordered_json::parse(text.str(), nullptr, false);
+    if (status.is_object() && status.value("attempt", uint64_t{0}) > words.attempt) return;  // no longer ours
     if (!status.is_object()) status = {{"schema", 1}, {"step", step}};
+    nlohmann::json details{{"exit_code", outcome.code}, {"reason", outcome.reason}};
+    if (!outcome.ranks.empty()) details["ranks"] = outcome.ranks;
+    report::EventWriter((words.run / "events.jsonl").string(), static_cast<int64_t>(words.attempt), complain)
+        .write(outcome.event, step, details);
     status["state"] = code == ExitCode::stopped ? "stopped" : "failed";
     status["time"] = report::timestamp();
     status["attempt"] = words.attempt;

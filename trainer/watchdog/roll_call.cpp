@@ -47,9 +47,9 @@ std::string RollCall::name(int rank) const {
   return place.empty() ? fmt::format("rank {}", rank) : fmt::format("rank {} ({})", rank, place);
 }
 
-int RollCall::lowest_living() const {
+int RollCall::lowest_living(double now) const {
   for (int rank = 0; rank < ranks(); ++rank) {
-    if (!is_gone(rank) && !has_left(rank)) return rank;
+    if (!is_gone(rank) && !has_left(rank) && silence(rank, now).value_or(0) <= silent_after) return rank;
   }
   return 0;
 }

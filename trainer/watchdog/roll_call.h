@@ -34,8 +34,8 @@ class RollCall {
   std::optional<double> silence(int rank, double now) const;
   /// "rank 3 (process 17 on host a)".
   std::string name(int rank) const;
-  /// The lowest rank that is there.
-  int lowest_living() const;
+  /// The lowest rank that is there, and not silent.
+  int lowest_living(double now) const;
 
   /// Who holds up everybody, in words, as far as it can be told: ranks that are gone, that are silent, that
   /// disagree where they are, the end of the chain of those who wait for one another, or its circle. Empty:

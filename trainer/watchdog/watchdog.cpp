@@ -246,6 +246,7 @@ void Watchdog::take(int from, const Message& message, double now) {
       changed_.notify_all();
       return;
     case Message::Kind::verdict:
+      verdict_.reset();
       leave(message.code, message.text);
     case Message::Kind::bye:
       calls_.left(from);
@@ -345,7 +346,8 @@ void Watchdog::leave(int code, const std::string& text) {
   const double now = seconds_now();
   const Progress::View view = progress_.view();
   const std::string where = calls_.where(own(now), now);
-  const bool speaks = alone() || calls_.lowest_living() == rank_;
+  const bool first = alone() || calls_.lowest_living(now) == rank_;
+  const bool speaks = first || verdict_.has_value();  // it came to it by itself
   LastWords words{setting_.run, view.attempt, rank_, text + "\n" + where};
   std::string shown = speaks ? fmt::format("\npenstock: {}{}\n", stopped ? "" : "watchdog: ", text) : "";
   if (!stopped) shown += fmt::format("penstock: {}\n", where);
@@ -354,7 +356,7 @@ void Watchdog::leave(int code, const std::string& text) {
   handle(SIGALRM, on_alarm);
   alarm(5);
   write_log(words);
-  if (speaks) {
+  if (first) {
     std::vector<std::string> ranks;
     for (int rank = 0; rank < calls_.ranks(); ++rank) {
       const auto& last = calls_.last(rank);

@@ -77,10 +77,12 @@ TEST(RollCall, BlamesTheGoneBeforeTheSilent) {
   const std::string text = calls.culprit(40);
   EXPECT_EQ(text.rfind("rank 2 is gone", 0), 0U) << text;
   EXPECT_THAT(calls.where(waiting(0, 2), 40), HasSubstr("; rank 2 is gone"));
-  EXPECT_EQ(calls.lowest_living(), 0);
+  EXPECT_EQ(calls.lowest_living(11), 0);
+  calls.heard(beat(1), 39);
+  EXPECT_EQ(calls.lowest_living(40), 1) << "rank 0 is silent";
   calls.gone(0);
   EXPECT_THAT(calls.culprit(40), HasSubstr("rank 0, rank 2 are gone"));
-  EXPECT_EQ(calls.lowest_living(), 1);
+  EXPECT_EQ(calls.lowest_living(40), 1);
 }
 
 TEST(RollCall, WhoHasSaidGoodByeIsMissedByNobody) {
