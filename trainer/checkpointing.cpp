@@ -93,6 +93,7 @@ void Checkpointing::act(const StepSummary& result, const Decision& decision) {
   const bool ends = decision.stop || decision.finished;
   const bool advances = save_.in_flight() && !decision.saving;
   if (!advances && !decision.save && !ends) return;
+  const watchdog::Progress::Doing at(context_.progress, watchdog::Phase::save);
   const accounting::HostTimes::Doing doing(context_.host, accounting::Part::checkpoint);
   if (advances) {
     std::optional<BackgroundSave::Outcome> outcome;

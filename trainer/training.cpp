@@ -83,6 +83,7 @@ StepSummary train_step(const RankContext& context, const StepHook& hook, StepBat
                        int64_t step) {
   const Job& job = context.job;
   const auto start = std::chrono::steady_clock::now();
+  context.progress.begin_step(step + 1);
   BatchSet& set = read_step(context, batches, step);
   StepSummary summary;
   summary.step = step + 1;
@@ -112,6 +113,7 @@ StepSummary train_step(const RankContext& context, const StepHook& hook, StepBat
   summary.applied = result.applied;
   if (rule.held && !check.conclude(inputs, result)) summary.applied = false;
   summary.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  context.progress.end_step(summary.seconds);
   return summary;
 }
 
@@ -157,11 +159,12 @@ struct Opening {
 };
 
 Opening open_run(const Job& job, const RunPaths& paths, const Corpus& corpus, transport::World& world,
-                 bool accept_changes) {
+                 bool accept_changes, watchdog::Progress& progress) {
   Opening opening;
   if (world.rank() == 0) {
     opening.folder = std::make_unique<RunFolder>(paths.root());
     opening.claim = checkpoint::claim_attempt(paths.checkpoints().string());
+    progress.holds_folder(opening.claim.attempt);
     opening.fingerprint = corpus.fingerprint();
   }
   std::array<int64_t, 1> attempt{static_cast<int64_t>(opening.claim.attempt)};
@@ -231,28 +234,40 @@ ExitCode already_complete(const Job& job, const ResumePoint& point, RunReports& 
 
 }  // namespace
 
-ExitCode train(Job asked, const TrainOptions& options, transport::World& world, StopSwitch* stop) {
+ExitCode train(Job asked, const TrainOptions& options, transport::World& world, StopSwitch* stop,
+               watchdog::Progress* watched) {
+  watchdog::Progress unwatched;
+  watchdog::Progress& progress = watched != nullptr ? *watched : unwatched;
+  progress.starts("comparing program and job");
+  check_same_build(own_build(), world);
   check_same_job(asked, world);
   const auto tokenizer = Corpus::open_tokenizer(asked);
   Backend backend = make_backend(asked, world);
+  progress.starts("planning");
   const PlannedJob planned = planned_job(asked, backend, &world);
   Job job = planned.job;
   runtime::PipelinePlan plan = runtime::plan_pipeline(planned.request);
   const runtime::Place place = plan.topology.place(world.rank());
+  progress.starts("opening data and run folder");
   Corpus corpus(job, tokenizer.get(), needs_tokens(job, plan, place.pipeline));
   const RunPaths paths(std::filesystem::path(job.run.folder) / job.run.name);
-  Opening opening = open_run(job, paths, corpus, world, options.accept_changes);
+  Opening opening = open_run(job, paths, corpus, world, options.accept_changes, progress);
   ResumePoint& point = opening.point;
   const bool resumed = point.checkpoint.has_value();
   const bool leads = world.rank() == 0;
 
+  progress.holds_folder(opening.claim.attempt);
   RunReports reports(paths, job, world.rank(), opening.claim.attempt,
                      resumed ? std::optional<int64_t>(point.step) : std::nullopt);
   for (const std::string& note : opening.claim.notes) reports.note(note);
   for (const std::string& note : point.notes) reports.warning(note);
+  if (stop != nullptr && leads) {
+    for (const std::string& note : stop->discard_old()) reports.warning(note);
+  }
   if (point.step >= job.run.steps) return already_complete(job, point, reports);
   reports.publish();
 
+  progress.starts("arranging and measuring the machine");
   const std::string matmul_plans = settle_matmul_plans(
       backend, plan, point.checkpoint ? &point.checkpoint->manifest() : nullptr, world, paths, reports);
   const budget::Arrangement first = arrangement_of(job, plan);
@@ -297,18 +312,24 @@ ExitCode train(Job asked, const TrainOptions& options, transport::World& world, 
         "{}: times are of an oversubscribed machine, and what a profile says of it is no prediction",
         share.text()));
   }
+  progress.starts("taking memory and initialising");
   auto engine =
       std::make_unique<runtime::PipelineEngine>(*backend.device, backend.math, world, std::move(plan));
   engine->rank().initialise(engine->stream());
   accounting::HostTimes host(*backend.device->options().clock);
-  const RankContext context{job, world, engine, corpus, reports, host};
+  const RankContext context{job, world, engine, corpus, reports, host, progress};
+  follow_engine(context);
   StepBatches batches(job, corpus, place.replica, *backend.device);
   NumericsGuard guard(context, batches);
   ReplicaCheck replica_check(context);
   RecomputeCheck recompute_check(context, batches, options.at_step);
   const std::string origin = resumed ? point.checkpoint->path() : "";
-  if (resumed) restore(point.checkpoint, context, guard);
-  point.checkpoint.reset();  // unmaps its files
+  if (resumed) {
+    progress.starts("reading the checkpoint");
+    restore(point.checkpoint, context, guard);
+    point.checkpoint.reset();  // unmaps its files
+  }
+  progress.starts("preparing the first step");
   Rearrangement rearrangement({job, asked, backend, world, engine, corpus, tokenizer.get(), batches, memory},
                               planned.request.costs, sizes, options.at_rearrangement);
   if (leads) setup.options.machine.memory_limit = rearrangement.room();
@@ -338,6 +359,7 @@ ExitCode train(Job asked, const TrainOptions& options, transport::World& world, 
   loop.participants = {&recompute_check, &guard,      &replica_check, &requests,      &step_report,
                        &step_accounting, &step_trace, &validation,    &checkpointing, &steering};
   const Decision decision = loop.run(point.step, job.run.steps);
+  progress.ends();
   if (const int64_t graphs = engine->captured_graphs(); leads && graphs > 0)
     reports.note(fmt::format("{} actions of rank 0 were launched as graphs", graphs));
   if (leads) {

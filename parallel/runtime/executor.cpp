@@ -20,12 +20,20 @@ constexpr std::array<Lane, lane_count> lanes{Lane::compute, Lane::send, Lane::re
 }  // namespace
 
 Executor::Executor(Device& device, ExecutorParts parts)
-    : device_(device), parts_(std::move(parts)), opened_(device.create_event("step opened")) {
+    : device_(device),
+      parts_(std::move(parts)),
+      opened_(device.create_event("step opened")),
+      flights_(std::make_shared<FlightRecord>(device.kind() == DeviceKind::cpu &&
+                                              !device.options().clock->is_virtual())) {
   for (const Lane lane : lanes) {
     const auto place = static_cast<size_t>(lane);
     const StreamUse use = lane == Lane::compute ? StreamUse::compute : StreamUse::transfer;
     streams_[place] = device.create_stream(std::string(name_of(lane)), use);
   }
+}
+
+Executor::~Executor() {
+  flights_->end();
 }
 
 void Executor::run(const StepList& list, std::span<Stamp> stamps) {
@@ -38,6 +46,8 @@ void Executor::run(const StepList& list, std::span<Stamp> stamps) {
   }
   const size_t count = list.steps().size();
   const size_t ordered = count - list.gathers();
+  const Clock& clock = *device_.options().clock;
+  if (!clock.is_virtual()) flights_->begin(list.steps(), stamps, clock.now());
   for (size_t place = ordered; place < count; ++place) take(list.steps()[place], stamps[place]);
   for (size_t place = 0; place < ordered; ++place) take(list.steps()[place], stamps[place]);
 }
@@ -117,6 +127,7 @@ void Executor::synchronize() {
     }
   }
   if (first) std::rethrow_exception(first);
+  flights_->end();
 }
 
 void Executor::run_out() noexcept {

@@ -9,6 +9,7 @@
 #include "kernels/device/device.h"
 #include "kernels/transport/communicator.h"
 #include "parallel/runtime/executed_stage.h"
+#include "parallel/runtime/flight_record.h"
 #include "parallel/runtime/step_list.h"
 
 namespace penstock::runtime {
@@ -43,6 +44,9 @@ struct ExecutorParts {
 class Executor {
  public:
   Executor(Device& device, ExecutorParts parts);
+  ~Executor();
+  Executor(const Executor&) = delete;
+  Executor& operator=(const Executor&) = delete;
 
   Stream& stream(Lane lane) { return *streams_[static_cast<size_t>(lane)]; }
 
@@ -53,6 +57,8 @@ class Executor {
   void synchronize();
   /// Waits until nothing is enqueued; forgets what went wrong. After an error.
   void run_out() noexcept;
+  /// What it did last and does now: for other threads, and beyond its own end.
+  std::shared_ptr<const FlightRecord> flights() const { return flights_; }
 
  private:
   /// Enqueues a step on its lane, with its waits and stamps.
@@ -65,6 +71,7 @@ class Executor {
   ExecutorParts parts_;
   std::array<std::unique_ptr<Stream>, lane_count> streams_;
   std::unique_ptr<Event> opened_;
+  std::shared_ptr<FlightRecord> flights_;
 };
 
 }  // namespace penstock::runtime

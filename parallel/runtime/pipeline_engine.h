@@ -90,6 +90,8 @@ class PipelineEngine final : private StepOperations {
   /// What the step did, when; complete once it was finished, overwritten `kept_steps` steps later.
   static constexpr size_t kept_steps = 4;
   std::span<const Stamp> stamps(uint64_t step) const { return stamps_[step % kept_steps]; }
+  /// What the rank did last and does now: for other threads, and beyond the engine's end.
+  std::shared_ptr<const FlightRecord> flights() const { return executor_.flights(); }
   /// Seconds on the device's clock, of the last step, once it was finished: when the optimizer offered its
   /// squares and losses to all ranks, and when they had agreed.
   double offered_seconds() const { return offered_; }

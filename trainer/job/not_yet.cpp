@@ -21,7 +21,6 @@ constexpr NotYet kNotYet[] = {
     {"precision.stochastic_rounding", "weights have an fp32 master"},
     {"parallel.schedule", "schedules with two versions of the weights are planned, not run",
      [](const Job& job) { return job.parallel.schedule == "2bw"; }},
-    {"watchdog", "there is no watchdog"},
 };
 
 // The row for a key: its own, or its section's.

@@ -173,6 +173,7 @@ const std::set<std::string>& telling_events() {
                                            "spike",
                                            "budget_alarm",
                                            "save_failed",
+                                           "watchdog",
                                            "budget_alarm_over",
                                            "budget_kept",
                                            "budget_decision",

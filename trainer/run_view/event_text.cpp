@@ -63,6 +63,7 @@ std::string text_of(const RunEvent& event) {
                                   : "",
                        number(details, "seconds"));
   }
+  if (event.name == "watchdog") return "watchdog: " + words(details, "reason");
   if (event.name == "save_failed") return "save failed: " + words(details, "reason");
   if (event.name == "prune") return words(details, "what");
   if (event.name == "nonfinite") {

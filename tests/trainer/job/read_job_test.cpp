@@ -312,14 +312,14 @@ TEST_P(NotInThisVersion, IsRefused) {
 }
 
 INSTANTIATE_TEST_SUITE_P(ReadJob, NotInThisVersion,
-                         testing::Values("parallel.schedule=2bw", "precision.compute=fp8", "watchdog.start_s=1"));
+                         testing::Values("parallel.schedule=2bw", "precision.compute=fp8"));
 
 TEST(ReadJob, DefaultsOfWhatIsNotInThisVersionAreAccepted) {
   EXPECT_EQ(
       refusal(example_job(),
               {"parallel.pipeline=1", "parallel.data=auto", "parallel.schedule=1f1b", "comm.transport=nccl",
                "comm.bootstrap=tcp", "comm.nccl={NCCL_DEBUG = \"WARN\"}", "trace.on_alarm=true",
-               "watchdog.start_s=300", "parallel.memory_limit_gib=auto", "parallel.partition=[6]"}),
+               "watchdog.start_s=1", "parallel.memory_limit_gib=auto", "parallel.partition=[6]"}),
       "");
 }
 
