@@ -52,6 +52,10 @@
 namespace penstock {
 namespace {
 
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
 BatchSet& read_step(const RankContext& context, StepBatches& batches, int64_t step) {
   const accounting::HostTimes::Doing doing(context.host, accounting::Part::data);
   return batches.of(step);
@@ -98,7 +102,7 @@ StepSummary train_step(const RankContext& context, StepBatches& batches, StepAcc
   summary.loss = result.loss_sum / static_cast<double>(summary.tokens);
   summary.gradient_norm = result.gradient_norm;
   summary.applied = result.applied;
-  summary.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  summary.seconds = seconds_since(start);
   return summary;
 }
 
@@ -140,6 +144,7 @@ struct Opening {
   checkpoint::Claim claim;
   ResumePoint point;
   std::string fingerprint;
+  double check_seconds = 0;  ///< what it took to find and verify the checkpoint
 };
 
 Opening open_run(const Job& job, const RunPaths& paths, const Corpus& corpus, transport::World& world,
@@ -154,7 +159,9 @@ Opening open_run(const Job& job, const RunPaths& paths, const Corpus& corpus, tr
   world.all_reduce(attempt, transport::Reduction::maximum);
   opening.claim.attempt = static_cast<uint64_t>(attempt[0]);
   check_shared_folder(world, paths.checkpoints().string(), opening.claim.attempt);
+  const auto start = std::chrono::steady_clock::now();
   opening.point = find_resume_point(job, paths, opening.fingerprint, accept_changes, world);
+  opening.check_seconds = seconds_since(start);
   return opening;
 }
 
@@ -291,7 +298,12 @@ ExitCode train(Job asked, const TrainOptions& options, transport::World& world, 
   StepBatches batches(job, corpus, place.replica, *backend.device);
   NumericsGuard guard(context, batches);
   if (resumed) {
+    const auto start = std::chrono::steady_clock::now();
     load_model(*point.checkpoint, engine->rank(), engine->stream());
+    reports.event("loaded", point.step,
+                  {{"path", point.checkpoint->path()},
+                   {"check_seconds", opening.check_seconds},
+                   {"load_seconds", seconds_since(start)}});
     guard.spikes().restore(point.checkpoint->manifest().state.at("spike_losses"));
     point.checkpoint.reset();  // unmaps its files
   }
