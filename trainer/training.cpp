@@ -54,6 +54,10 @@
 namespace penstock {
 namespace {
 
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
 BatchSet& read_step(const RankContext& context, StepBatches& batches, int64_t step) {
   const accounting::HostTimes::Doing doing(context.host, accounting::Part::data);
   return batches.of(step);
@@ -112,7 +116,7 @@ StepSummary train_step(const RankContext& context, const StepHook& hook, StepBat
   summary.gradient_norm = result.gradient_norm;
   summary.applied = result.applied;
   if (rule.held && !check.conclude(inputs, result)) summary.applied = false;
-  summary.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  summary.seconds = seconds_since(start);
   context.progress.end_step(summary.seconds);
   return summary;
 }
@@ -156,6 +160,7 @@ struct Opening {
   checkpoint::Claim claim;
   ResumePoint point;
   std::string fingerprint;
+  double check_seconds = 0;  ///< what it took to find and verify the checkpoint
 };
 
 Opening open_run(const Job& job, const RunPaths& paths, const Corpus& corpus, transport::World& world,
@@ -171,7 +176,9 @@ Opening open_run(const Job& job, const RunPaths& paths, const Corpus& corpus, tr
   world.all_reduce(attempt, transport::Reduction::maximum);
   opening.claim.attempt = static_cast<uint64_t>(attempt[0]);
   check_shared_folder(world, paths.checkpoints().string(), opening.claim.attempt);
+  const auto start = std::chrono::steady_clock::now();
   opening.point = find_resume_point(job, paths, opening.fingerprint, accept_changes, world);
+  opening.check_seconds = seconds_since(start);
   return opening;
 }
 
@@ -326,7 +333,12 @@ ExitCode train(Job asked, const TrainOptions& options, transport::World& world, 
   const std::string origin = resumed ? point.checkpoint->path() : "";
   if (resumed) {
     progress.starts("reading the checkpoint");
+    const auto start = std::chrono::steady_clock::now();
     restore(point.checkpoint, context, guard);
+    reports.event("loaded", point.step,
+                  {{"path", point.checkpoint->path()},
+                   {"check_seconds", opening.check_seconds},
+                   {"load_seconds", seconds_since(start)}});
     point.checkpoint.reset();  // unmaps its files
   }
   progress.starts("preparing the first step");

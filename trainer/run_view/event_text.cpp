@@ -64,6 +64,14 @@ std::string text_of(const RunEvent& event) {
                        number(details, "seconds"));
   }
   if (event.name == "watchdog") return "watchdog: " + words(details, "reason");
+  if (event.name == "save_waited") {
+    return fmt::format("saving waited {:.2f} s for the checkpoint of step {}", number(details, "seconds"),
+                       static_cast<int64_t>(number(details, "for_step")));
+  }
+  if (event.name == "loaded") {
+    return fmt::format("checkpoint checked in {:.2f} s, loaded in {:.2f} s", number(details, "check_seconds"),
+                       number(details, "load_seconds"));
+  }
   if (event.name == "save_failed") return "save failed: " + words(details, "reason");
   if (event.name == "prune") return words(details, "what");
   if (event.name == "nonfinite") {
