@@ -31,7 +31,6 @@ Sampler::Sampler(SamplerOptions options) : options_(std::move(options)) {
     file.require_vocabulary(options_.vocabulary);
   }
   build_pools();
-  order_skipped();
 }
 
 void Sampler::build_pools() {
@@ -54,33 +53,8 @@ void Sampler::build_pools() {
   mixture_.emplace(weights);
 }
 
-// Sorted and without overlap, so that one pass maps an index.
-void Sampler::order_skipped() {
-  std::vector<SkippedRange> ranges;
-  std::copy_if(options_.skipped.begin(), options_.skipped.end(), std::back_inserter(ranges),
-               [](const SkippedRange& range) { return range.begin < range.end; });
-  std::sort(ranges.begin(), ranges.end(),
-            [](const SkippedRange& a, const SkippedRange& b) { return a.begin < b.begin; });
-  options_.skipped.clear();
-  for (const SkippedRange& range : ranges) {
-    if (!options_.skipped.empty() && range.begin <= options_.skipped.back().end) {
-      options_.skipped.back().end = std::max(options_.skipped.back().end, range.end);
-    } else {
-      options_.skipped.push_back(range);
-    }
-  }
-}
-
-uint64_t Sampler::unskipped(uint64_t sample) const {
-  for (const SkippedRange& range : options_.skipped) {
-    if (sample < range.begin) break;
-    sample += range.end - range.begin;
-  }
-  return sample;
-}
-
 SamplePlace Sampler::place(uint64_t sample) const {
-  const uint64_t index = unskipped(sample);
+  const uint64_t index = options_.skipped.unskipped(sample);
   const Mixture::Place dealt = mixture_ ? (*mixture_)(index) : Mixture::Place{0, index};
   const Pool& pool = pools_[dealt.source];
   const uint64_t count = pool.ends.back();

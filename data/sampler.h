@@ -5,9 +5,11 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "data/mixture.h"
+#include "data/skipped_samples.h"
 #include "data/token_file.h"
 
 namespace penstock::data {
@@ -18,13 +20,6 @@ struct WeightedFile {
   std::optional<double> weight;  ///< > 0; given for all sources or for none
 };
 
-/// Sample indices [begin, end) that are never used.
-struct SkippedRange {
-  uint64_t begin = 0;
-  uint64_t end = 0;
-  bool operator==(const SkippedRange&) const = default;
-};
-
 struct SamplerOptions {
   /// Without weights the files are one pool, each sample of which comes once an epoch; with weights each file
   /// has its own epochs and the samples are dealt out by Mixture.
@@ -33,7 +28,7 @@ struct SamplerOptions {
   int64_t vocabulary = 0;       ///< ids must be below it
   uint64_t seed = 1;
   bool shuffle = true;  ///< false: in the order of the files (validation)
-  std::vector<SkippedRange> skipped;
+  SkippedSamples skipped;
 };
 
 /// Where a sample lies: it is the T + 1 tokens of `file` from `first_token` on.
@@ -67,8 +62,8 @@ class Sampler {
   /// (with).
   uint64_t samples_per_epoch() const { return samples_per_epoch_; }
 
-  /// The index before skipping: the `sample`-th of those that are not in a skipped range.
-  uint64_t unskipped(uint64_t sample) const;
+  /// What is skipped from now on, in place of what was. Not while another thread reads.
+  void skip(SkippedSamples skipped) { options_.skipped = std::move(skipped); }
 
   SamplePlace place(uint64_t sample) const;
 
@@ -91,7 +86,6 @@ class Sampler {
   };
 
   void build_pools();
-  void order_skipped();
 
   SamplerOptions options_;
   std::vector<std::unique_ptr<TokenFile>> files_;

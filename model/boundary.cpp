@@ -6,7 +6,15 @@
 namespace penstock::model {
 
 std::vector<BoundaryTensor> boundary(const RankConfig& config) {
-  return {{"hidden", Shape{config.shape().rows(), config.model.hidden_size}, config.compute}};
+  return {{"hidden", Shape{config.shape().rows(), config.model.hidden_size}, wire_dtype(config)}};
+}
+
+void take_from_wire(Stream& stream, math::Math& math, const Tensor& arrived, const Tensor& target) {
+  if (arrived.dtype == target.dtype) {
+    stream.copy(target.data, arrived.data, target.bytes());
+  } else {
+    math.pointwise->convert(stream, arrived, target);
+  }
 }
 
 std::vector<SideBandTensor> side_band(const RankConfig& config, const StageConfig& stage) {

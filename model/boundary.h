@@ -4,7 +4,9 @@
 #include <string_view>
 #include <vector>
 
+#include "kernels/device/stream.h"
 #include "kernels/device/tensor.h"
+#include "kernels/math/math.h"
 #include "model/rank_config.h"
 
 namespace penstock::model {
@@ -16,8 +18,12 @@ struct BoundaryTensor {
   DType dtype = DType::fp32;
 };
 
-/// One entry: "hidden" (N,C) in the compute dtype.
+/// One entry: "hidden" (N,C) in the wire's dtype. Every boundary between two stages is rounded to it, also
+/// where both are on one rank: bits depend on where the model is cut, not on who holds the pieces.
 std::vector<BoundaryTensor> boundary(const RankConfig& config);
+
+/// target = what arrived in a buffer of the wire's dtype, of the same shape. Only enqueues.
+void take_from_wire(Stream& stream, math::Math& math, const Tensor& arrived, const Tensor& target);
 
 /// What goes with a micro-batch beside its activations. B sequences of T tokens, N = B·T.
 struct SideBand {

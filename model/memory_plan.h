@@ -26,27 +26,43 @@ struct MemoryPlan {
 
 /// How a unit's flat buffers are laid out: offsets in bytes, each parameter at a multiple of alignment_bytes.
 /// What accumulates in backward_input stands first, so that either half of a unit's gradients is one run. A
-/// tied weight that the rank shares has a gradient here and nothing else.
+/// tied weight that the rank shares has a gradient here and nothing else. Of moments, and of masters that
+/// kernels read a copy of, there is what the member of a sharded optimizer owns.
 struct UnitBuffers {
-  std::vector<size_t> full;  ///< in master, moment1 and moment2; npos: not there
-  std::vector<size_t> copy;  ///< in the compute copy; npos: not there
-  std::vector<size_t> read;  ///< in an earlier version of what kernels read; npos: not there
+  std::vector<Slice> owned;    ///< what the rank's optimizer updates
+  std::vector<size_t> master;  ///< npos: not there
+  std::vector<size_t> moment;  ///< in moment1 and moment2; npos: not there
+  std::vector<size_t> copy;    ///< in the compute copy; npos: not there
+  std::vector<size_t> read;    ///< in an earlier version of what kernels read; npos: not there
   std::vector<size_t> gradient;
-  size_t full_bytes = 0;
+  std::vector<bool> whole_master;
+  size_t master_bytes = 0;
+  size_t moment_bytes = 0;
   size_t copy_bytes = 0;
   size_t read_bytes = 0;
   size_t gradient_bytes = 0;
   size_t weight_half = 0;  ///< where in the gradients those begin that accumulate in backward_weight
   static constexpr size_t npos = static_cast<size_t>(-1);
 };
-UnitBuffers unit_buffers(const std::vector<ParameterSpec>& specs, DType compute, bool shares_tied_weight);
+UnitBuffers unit_buffers(const std::vector<ParameterSpec>& specs, DType compute, bool shares_tied_weight,
+                         const Shard& shard = {});
+
+/// Bytes of a unit's part of the fp64 sums of squares of all blocks, which a sharded optimizer adds up over
+/// its members. A tied weight stands with the embedding.
+size_t block_sum_bytes(const std::vector<ParameterSpec>& specs);
 
 /// What a stage's and a unit's pieces are called: "embedding.master", "attention_3.kept", "stage0.side_band".
 std::string unit_piece(const ModelSection& model, int unit, std::string_view piece);
 std::string stage_piece(size_t stage, std::string_view piece);
 
+/// Bytes of what a tied weight's owners on two ranks receive of each other: gradients of what the member of a
+/// sharded optimizer owns of it that owns most.
+size_t tied_exchange_bytes(const RankConfig& config);
 /// Bytes of one boundary buffer.
 size_t boundary_bytes(const RankConfig& config);
+/// Bytes of what a stage's last unit writes before it is converted to the wire's dtype, one for all of the
+/// rank's boundaries; 0 where that is the compute dtype.
+size_t staging_bytes(const RankConfig& config);
 /// Whether any stage of the rank hands activations on, or gradients back.
 bool has_output(const RankConfig& config);
 bool has_d_input(const RankConfig& config);

@@ -24,7 +24,7 @@ void NonfiniteSearch::look_at_parameters(int unit, bool gradients) {
   for (const Parameter& parameter : rank_.parameters().parameters()) {
     if (parameter.unit != unit) continue;
     look(unit, (gradients ? "gradient of " : "parameter ") + parameter.spec.name,
-         gradients ? parameter.gradient : parameter.master);
+         gradients ? parameter.gradient : parameter.compute);
   }
 }
 

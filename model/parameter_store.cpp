@@ -14,6 +14,7 @@ namespace penstock::model {
 ParameterStore::ParameterStore(PlannedMemory& memory, const RankConfig& config)
     : threads_(memory.device().options().threads),
       sets_(static_cast<size_t>(config.gradient_sets)),
+      shard_(config.shard),
       versions_(static_cast<size_t>(config.weight_versions)) {
   int64_t index = 0;
   for (int unit = 0; unit < unit_count(config.model); ++unit) {
@@ -27,17 +28,17 @@ ParameterStore::ParameterStore(PlannedMemory& memory, const RankConfig& config)
 void ParameterStore::add_unit(PlannedMemory& memory, const RankConfig& config, int unit,
                               int64_t first_index) {
   const auto specs = unit_parameters(config.model, unit_at(config.model, unit));
-  const UnitBuffers layout = unit_buffers(specs, config.compute, shares_tied_weight(config));
+  const UnitBuffers layout = unit_buffers(specs, config.compute, shares_tied_weight(config), config.shard);
   const auto claim = [&](ArenaTag tag, std::string_view piece, size_t bytes) {
     return Buffer{memory.claim(tag, unit_piece(config.model, unit, piece), bytes), bytes};
   };
-  const Buffer master = claim(ArenaTag::parameters, "master", layout.full_bytes);
+  const Buffer master = claim(ArenaTag::parameters, "master", layout.master_bytes);
   const Buffer copy = claim(ArenaTag::parameters, "compute", layout.copy_bytes);
   const Buffer before = claim(ArenaTag::parameters, "before", versions_ > 1 ? layout.read_bytes : 0);
   const Buffer gradient = claim(ArenaTag::gradients, "gradient", layout.gradient_bytes);
   const Buffer gradient2 = claim(ArenaTag::gradients, "gradient2", sets_ > 1 ? layout.gradient_bytes : 0);
-  const Buffer moment1 = claim(ArenaTag::optimizer, "moment1", layout.full_bytes);
-  const Buffer moment2 = claim(ArenaTag::optimizer, "moment2", layout.full_bytes);
+  const Buffer moment1 = claim(ArenaTag::optimizer, "moment1", layout.moment_bytes);
+  const Buffer moment2 = claim(ArenaTag::optimizer, "moment2", layout.moment_bytes);
   const auto elements = [](size_t bytes) { return static_cast<int64_t>(bytes / size_of(DType::fp32)); };
   const auto flat = [&](const Buffer& buffer) {
     return buffer.bytes == 0 ? Tensor() : Tensor(buffer.memory, DType::fp32, Shape{elements(buffer.bytes)});
@@ -53,28 +54,36 @@ void ParameterStore::add_unit(PlannedMemory& memory, const RankConfig& config, i
                  ? Tensor()
                  : Tensor(static_cast<char*>(buffer.memory) + offset, dtype, spec.shape);
     };
+    const auto owned_view = [&](const Buffer& buffer, size_t offset) {
+      return Tensor(static_cast<char*>(buffer.memory) + offset, DType::fp32,
+                    Shape{layout.owned[i].elements()});
+    };
     Parameter parameter;
     parameter.spec = spec;
+    parameter.owned = layout.owned[i];
+    parameter.whole_master = layout.whole_master[i];
     parameter.unit = unit;
     parameter.copy = copy_of_unit(config, unit);
     parameter.index = spec.tied ? 0 : first_index++;
     parameter.gradient = view(gradient, layout.gradient[i], DType::fp32);
     if (sets_ > 1) parameter.gradient2 = view(gradient2, layout.gradient[i], DType::fp32);
-    parameter.shared = layout.full[i] == UnitBuffers::npos;
+    parameter.shared = layout.master[i] == UnitBuffers::npos;
     if (parameter.shared) {
       const Parameter& owner = at(tied_embedding_);
       parameter.master = owner.master;
+      parameter.whole_master = owner.whole_master;
       parameter.compute = owner.compute;
       parameter.before = owner.before;
       parameter.moment1 = owner.moment1;
       parameter.moment2 = owner.moment2;
     } else {
-      parameter.master = view(master, layout.full[i], DType::fp32);
+      parameter.master = parameter.whole_master ? view(master, layout.master[i], DType::fp32)
+                                                : owned_view(master, layout.master[i]);
       const Tensor copied = view(copy, layout.copy[i], config.compute);
       parameter.compute = copied ? copied : parameter.master;
       if (versions_ > 1) parameter.before = view(before, layout.read[i], parameter.compute.dtype);
-      parameter.moment1 = view(moment1, layout.full[i], DType::fp32);
-      parameter.moment2 = view(moment2, layout.full[i], DType::fp32);
+      parameter.moment1 = owned_view(moment1, layout.moment[i]);
+      parameter.moment2 = owned_view(moment2, layout.moment[i]);
     }
     const auto place = static_cast<int64_t>(parameters_.size());
     if (spec.tied) tied_head_ = place;
@@ -97,11 +106,11 @@ void ParameterStore::initialise(Stream& stream, math::Math& math, uint64_t seed)
   std::vector<float> values(piece);
   for (const Parameter& parameter : parameters_) {
     if (parameter.shared) continue;
-    const int64_t elements = parameter.spec.slice.elements();
-    for (int64_t begin = 0; begin < elements; begin += piece) {
-      const int64_t count = std::min(piece, elements - begin);
+    const Slice& owned = parameter.owned;
+    for (int64_t begin = owned.begin; begin < owned.end; begin += piece) {
+      const int64_t count = std::min(piece, owned.end - begin);
       fill_on_threads(parameter.spec, seed, begin, count, values.data());
-      stream.copy(parameter.master.as<float>() + begin, values.data(),
+      stream.copy(parameter.owned_master().as<float>() + (begin - owned.begin), values.data(),
                   static_cast<size_t>(count) * sizeof(float));
       stream.synchronize();
     }
@@ -112,6 +121,7 @@ void ParameterStore::initialise(Stream& stream, math::Math& math, uint64_t seed)
 }
 
 void ParameterStore::clear(Stream& stream) {
+  gathered_ = false;
   for (const Buffer& buffer : others_) stream.fill_zero(buffer.memory, buffer.bytes);
   zero_gradients(stream);
 }
@@ -131,9 +141,10 @@ void ParameterStore::fill_on_threads(const ParameterSpec& spec, uint64_t seed, i
 }
 
 void ParameterStore::refresh_compute(Stream& stream, math::Math& math) {
+  gathered_ = false;
   for (const Parameter& parameter : parameters_) {
-    if (parameter.shared || parameter.compute.data == parameter.master.data) continue;
-    math.pointwise->convert(stream, parameter.master, parameter.compute);
+    if (parameter.shared || !parameter.has_copy() || parameter.owned.elements() == 0) continue;
+    math.pointwise->convert(stream, parameter.owned_master(), parameter.owned_compute());
   }
 }
 

@@ -32,21 +32,34 @@ class SelectedTensor {
 using Accumulator = SelectedTensor;
 using Weights = SelectedTensor;
 
-/// A parameter and its memory, all of spec.shape.
+/// A parameter and its memory, of spec.shape but for what a sharded optimizer's member has its own share of.
 struct Parameter {
   ParameterSpec spec;
+  Slice owned;  ///< what the rank's optimizer updates: all of it, unless sharded; possibly nothing
   int unit = 0;
   int copy = 0;       ///< of the weights (StageConfig::copy)
   int64_t index = 0;  ///< in model_parameters(): the place of its squares in the global norm
-  Tensor master;      ///< fp32
+  Tensor master;      ///< fp32; what is owned, (owned) flat, where sharded and kernels read a copy
   Tensor compute;     ///< what kernels read: a bf16 copy, or the master
   Tensor before;      ///< what they read until the last update; absent: there is one version
   Tensor gradient;    ///< fp32, of set 0: what the optimizer reads
   Tensor gradient2;   ///< fp32, of set 1; absent: there is one set
-  Tensor moment1;     ///< fp32
-  Tensor moment2;     ///< fp32
+  Tensor moment1;     ///< fp32 (owned), flat
+  Tensor moment2;     ///< fp32 (owned), flat
   bool shared =
       false;  ///< the head's share of a tied weight whose master, copy and moments are the embedding's
+  bool whole_master = true;
+
+  /// What is owned, (owned) flat: of the master, the gradient, and of what kernels read.
+  Tensor owned_master() const { return whole_master ? owned_of(master) : master; }
+  Tensor owned_gradient(bool second = false) const { return owned_of(second ? gradient2 : gradient); }
+  Tensor owned_compute() const { return owned_of(compute); }
+  bool has_copy() const { return !whole_master || compute.data != master.data; }
+
+ private:
+  Tensor owned_of(const Tensor& whole) const {
+    return whole.view(Shape{whole.elements()}).rows(owned.begin, owned.elements());
+  }
 };
 
 /// A tensor of a parameter, and what it is called after the parameter's name.
@@ -54,13 +67,16 @@ struct NamedState {
   std::string_view ending;
   Tensor tensor;
 };
-/// All of a parameter that lasts from one step to the next: master and moments, fp32. What a checkpoint holds
-/// and what moves with a unit. (The compute copy follows from the master; gradients begin at zero.) Of two
-/// versions of the weights the earlier one lasts too: checkpoints hold it beside these, and units of such a
-/// run do not move.
+/// All of a parameter that lasts from one step to the next: master and moments, fp32, of what the rank owns
+/// of it. What a checkpoint holds and what moves with a unit. (The compute copy follows from the master;
+/// gradients begin at zero.) Of two versions of the weights the earlier one lasts too: checkpoints hold it
+/// beside these, and units of such a run do not move.
 inline constexpr size_t lasting_states = 3;
+inline constexpr std::array<std::string_view, lasting_states> lasting_endings{"", ".moment1", ".moment2"};
 inline std::array<NamedState, lasting_states> lasting_state(const Parameter& parameter) {
-  return {{{"", parameter.master}, {".moment1", parameter.moment1}, {".moment2", parameter.moment2}}};
+  return {{{lasting_endings[0], parameter.owned_master()},
+           {lasting_endings[1], parameter.moment1},
+           {lasting_endings[2], parameter.moment2}}};
 }
 
 /// The parameters of a rank's units, one flat buffer a unit in the arena of each tag.
@@ -91,8 +107,15 @@ class ParameterStore {
   void initialise(Stream& stream, math::Math& math, uint64_t seed);
   /// Zeroes everything, padding too: before values are copied in from elsewhere.
   void clear(Stream& stream);
-  /// Compute copies from the masters: after a checkpoint was loaded, or units were moved.
+  /// Compute copies from the masters, of what the rank owns: after a checkpoint was loaded, or units were
+  /// moved.
   void refresh_compute(Stream& stream, math::Math& math);
+
+  /// Whether kernels would read the same everywhere: with a sharded optimizer what others own is out of date
+  /// from when owners have changed it until it was gathered.
+  bool gathered() const { return gathered_; }
+  void set_gathered(bool gathered) { gathered_ = gathered; }
+  const Shard& shard() const { return shard_; }
   /// Of all sets.
   void zero_gradients(Stream& stream);
   /// Of the selected set.
@@ -108,9 +131,7 @@ class ParameterStore {
   /// The set, 0 or 1, that what is enqueued from now on accumulates in. UsageError if there is none.
   void select_gradients(size_t set);
   /// In the selected set.
-  const Tensor& gradient(const Parameter& parameter) const {
-    return selected_ == 0 ? parameter.gradient : parameter.gradient2;
-  }
+  Tensor owned_gradient(const Parameter& parameter) const { return parameter.owned_gradient(selected_ == 1); }
   const Tensor& gradients(const UnitGradients& unit) const {
     return selected_ == 0 ? unit.values : unit.values2;
   }
@@ -136,6 +157,8 @@ class ParameterStore {
 
   int threads_;
   size_t sets_;
+  Shard shard_;
+  bool gathered_ = false;
   size_t selected_ = 0;
   size_t versions_;
   size_t selected_version_ = 0;

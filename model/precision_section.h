@@ -7,8 +7,11 @@
 namespace penstock {
 
 enum class Precision { fp32, bf16, fp16, fp8 };
-inline constexpr std::array<std::pair<std::string_view, Precision>, 3> kComputePrecisionNames{
-    {{"fp32", Precision::fp32}, {"bf16", Precision::bf16}, {"fp8", Precision::fp8}}};
+inline constexpr std::array<std::pair<std::string_view, Precision>, 4> kComputePrecisionNames{
+    {{"fp32", Precision::fp32},
+     {"bf16", Precision::bf16},
+     {"fp16", Precision::fp16},
+     {"fp8", Precision::fp8}}};
 inline constexpr std::array<std::pair<std::string_view, Precision>, 3> kWirePrecisionNames{
     {{"fp32", Precision::fp32}, {"bf16", Precision::bf16}, {"fp16", Precision::fp16}}};
 
@@ -27,7 +30,7 @@ struct PrecisionSection {
     v.key("compute", compute)
         .one_of(kComputePrecisionNames)
         .derived("fp32 on CPU, bf16 on CUDA")
-        .help("inputs of products and stored activations; fp8: linear layers only");
+        .help("inputs of products and stored activations; fp16: see [loss_scaling]; fp8: linear layers only");
     v.key("p2p", p2p)
         .one_of(kWirePrecisionNames)
         .derived("as compute (bf16 for fp8)")

@@ -16,10 +16,15 @@ DType compute_dtype(Precision precision) {
     case Precision::bf16:
       return DType::bf16;
     case Precision::fp16:
+      return DType::fp16;
     case Precision::fp8:
       break;
   }
-  throw UsageError("precision.compute: units run in fp32 or bf16");
+  throw UsageError("precision.compute: units run in fp32, bf16 or fp16");
+}
+
+DType wire_dtype(const RankConfig& config) {
+  return config.wire.value_or(config.compute);
 }
 
 StageConfig whole_model(const ModelSection& model, RecomputeMode mode) {
@@ -46,6 +51,12 @@ void check(const RankConfig& config) {
           fmt::format("the stage of units [{}, {}) has a pool without a slot", stage.begin, stage.end));
     }
     previous_end = stage.end;
+  }
+  for (const DType dtype : {config.compute, wire_dtype(config)}) {
+    if (dtype != DType::fp32 && dtype != DType::bf16 && dtype != DType::fp16) {
+      throw UsageError(
+          fmt::format("units compute and send in fp32, bf16 or fp16, not in {}", name_of(dtype)));
+    }
   }
   if (config.output_buffers < 1 || config.d_input_buffers < 1) {
     throw UsageError(fmt::format("{} buffers of outputs, {} of input gradients: each must be at least 1",

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "model/optimizer_section.h"
 #include "model/precision_section.h"
 #include "model/recompute_section.h"
+#include "model/shards.h"
 #include "model/slot.h"
 
 namespace penstock::model {
@@ -37,6 +39,7 @@ struct PlannedAllocation {
 struct RankConfig {
   ModelSection model;  ///< resolved: vocab_size > 0
   DType compute = DType::fp32;
+  std::optional<DType> wire;  ///< of what crosses from stage to stage; absent: as `compute`
   int64_t micro_batch = 1;    ///< sequences
   int64_t micro_batches = 1;  ///< most micro-batches of one step or evaluation
   bool document_mask = false;
@@ -47,13 +50,16 @@ struct RankConfig {
   int d_input_buffers = 1;          ///< likewise gradients of their inputs
   int gradient_sets = 1;            ///< 2: one may be summed over replicas while the other accumulates
   int weight_versions = 1;  ///< 2: an asynchronous schedule, of which two steps are under way; so are 2 sets
+  Shard shard;              ///< of the optimizer; every member has as much memory as the one that owns most
   std::vector<PlannedAllocation> runtime_memory;  ///< what is kept beside the model, claimed by others
 
   MicroBatchShape shape() const { return {micro_batch, model.sequence_length}; }
 };
 
-/// The dtype of products and stored activations; UsageError for one that no unit implements.
+/// The dtype of products and stored activations, and of messages; UsageError for one that no unit implements.
 DType compute_dtype(Precision precision);
+
+DType wire_dtype(const RankConfig& config);
 
 /// One stage of all units: one rank trains alone, micro-batch after micro-batch.
 StageConfig whole_model(const ModelSection& model, RecomputeMode mode);

@@ -5,7 +5,7 @@
 
 namespace penstock::model {
 
-/// Adds what a rank of this configuration holds: every parameter of its units, a tied weight once.
+/// Adds what of its units' parameters the optimizer of a rank of this configuration owns, a tied weight once.
 void add_held(const RankConfig& config, int rank, layout::Layout& layout);
 
 }  // namespace penstock::model

@@ -34,10 +34,13 @@ RankModel::RankModel(Device& device, math::Math& math, RankConfig config)
     const size_t bytes = used ? boundary_bytes(config_) * static_cast<size_t>(buffers) : 0;
     return static_cast<char*>(memory_.claim(ArenaTag::communication, name, bytes));
   };
-  char* outputs = boundary_memory(has_output(config_), "boundary.output", config_.output_buffers);
-  char* d_inputs = boundary_memory(has_d_input(config_), "boundary.d_input", config_.d_input_buffers);
+  Stage::Boundaries boundaries;
+  boundaries.outputs = boundary_memory(has_output(config_), "boundary.output", config_.output_buffers);
+  boundaries.d_inputs = boundary_memory(has_d_input(config_), "boundary.d_input", config_.d_input_buffers);
+  boundaries.staging =
+      static_cast<char*>(memory_.claim(ArenaTag::workspace, "boundary.staging", staging_bytes(config_)));
   for (size_t index = 0; index < config_.stages.size(); ++index) {
-    stages_.push_back(std::make_unique<Stage>(*unit_context_, memory_, index, losses_, outputs, d_inputs));
+    stages_.push_back(std::make_unique<Stage>(*unit_context_, memory_, index, losses_, boundaries));
   }
 }
 

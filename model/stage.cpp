@@ -10,9 +10,10 @@ namespace penstock::model {
 
 using Id = SlotTensorId;
 
-Stage::Stage(const UnitContext& context, PlannedMemory& memory, size_t index, Tensor losses, char* outputs,
-             char* d_inputs)
+Stage::Stage(const UnitContext& context, PlannedMemory& memory, size_t index, Tensor losses,
+             const Boundaries& boundaries)
     : rank_(context.config),
+      math_(context.math),
       config_(context.config.stages[index]),
       side_band_(side_band(rank_, config_)),
       side_band_slot_(side_band_bytes(rank_, config_)),
@@ -41,11 +42,12 @@ Stage::Stage(const UnitContext& context, PlannedMemory& memory, size_t index, Te
   hidden_ = boundary(rank_).front();
   boundary_bytes_ = boundary_bytes(rank_);
   if (config_.end < unit_count(model)) {
-    output_ = outputs;
+    output_ = boundaries.outputs;
   } else {
     head_ = static_cast<HeadUnit*>(members_.back().unit.get());
   }
-  if (config_.begin > 0) d_input_ = d_inputs;
+  if (config_.begin > 0) d_input_ = boundaries.d_inputs;
+  if (boundaries.staging != nullptr) staging_ = Tensor(boundaries.staging, rank_.compute, hidden_.shape);
 }
 
 SlotView Stage::view(int member, Phase phase, const SlotIds& slots) const {
@@ -114,14 +116,14 @@ void Stage::forward_units(Stream& stream, const SlotIds& slots, int64_t micro_ba
                           int output_buffer) {
   const MicroBatch batch = micro_batch_of(slots, micro_batch, pass);
   for (int member = 0; member < units(); ++member) {
+    const bool leaves = member + 1 == units() && !head_;
     Tensor handed;
-    if (member + 1 < units()) {
-      handed = view(member + 1, Phase::forward, slots)[Id::input];
-    } else if (!head_) {
-      handed = output(output_buffer);
-    }
+    if (member + 1 < units()) handed = view(member + 1, Phase::forward, slots)[Id::input];
+    if (leaves) handed = output(output_buffer);
+    if (ahead_of_forward_) ahead_of_forward_(config_.begin + member);
     members_[static_cast<size_t>(member)].unit->forward(stream, view(member, Phase::forward, slots), batch,
-                                                        handed);
+                                                        leaves ? leaving(handed) : handed);
+    if (leaves) leave(stream, handed);
     tell(member, Phase::forward, handed);
   }
 }
@@ -130,12 +132,10 @@ void Stage::backward_input(Stream& stream, const SlotIds& slots, int64_t micro_b
   const MicroBatch batch = micro_batch_of(slots, micro_batch, Pass::training);
   auto stamp = recompute_stamps_.begin();
   for (int member = units() - 1; member >= 0; --member) {
+    const bool leaves = member == 0 && config_.begin > 0;
     Tensor handed;
-    if (member > 0) {
-      handed = view(member - 1, Phase::backward_input, slots)[Id::d_output];
-    } else if (config_.begin > 0) {
-      handed = d_input(d_input_buffer);
-    }
+    if (member > 0) handed = view(member - 1, Phase::backward_input, slots)[Id::d_output];
+    if (leaves) handed = d_input(d_input_buffer);
     const SlotView slot = view(member, Phase::backward_input, slots);
     Unit& unit = *members_[static_cast<size_t>(member)].unit;
     const bool timed = stamp != recompute_stamps_.end() && recomputes(member);
@@ -143,7 +143,8 @@ void Stage::backward_input(Stream& stream, const SlotIds& slots, int64_t micro_b
     unit.recompute(stream, slot, batch);
     if (timed) stream.stamp(&*stamp++);
     tell(member, Phase::recompute, Tensor());
-    unit.backward_input(stream, slot, batch, handed);
+    unit.backward_input(stream, slot, batch, leaves ? leaving(handed) : handed);
+    if (leaves) leave(stream, handed);
     tell(member, Phase::backward_input, handed);
   }
   recompute_stamps_ = {};
@@ -179,6 +180,10 @@ Tensor Stage::boundary_buffer(const char* what, char* buffers, int count, int bu
                                  config_.begin, config_.end, buffers == nullptr ? 0 : count));
   }
   return {buffers + static_cast<size_t>(buffer) * boundary_bytes_, hidden_.dtype, hidden_.shape};
+}
+
+void Stage::leave(Stream& stream, const Tensor& buffer) const {
+  if (staging_) math_.pointwise->convert(stream, staging_, buffer);
 }
 
 Tensor Stage::output(int buffer) const {

@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "kernels/math/math.h"
 #include "model/boundary.h"
 #include "model/head_unit.h"
 #include "model/planned_memory.h"
@@ -22,18 +23,25 @@ namespace penstock::model {
 /// what the recompute modes did not keep.
 class Stage {
  public:
-  /// `index` among the rank's stages; `losses`: fp64 (micro-batches, loss_terms). `outputs`, `d_inputs`: the
-  /// rank's boundary buffers, which its stages share; null where no stage has any.
-  Stage(const UnitContext& context, PlannedMemory& memory, size_t index, Tensor losses, char* outputs,
-        char* d_inputs);
+  /// What the stages of a rank share: its boundary buffers, null where no stage has any, and where the wire
+  /// has a dtype of its own the memory of what is to be converted.
+  struct Boundaries {
+    char* outputs = nullptr;
+    char* d_inputs = nullptr;
+    char* staging = nullptr;
+  };
+  /// `index` among the rank's stages; `losses`: fp64 (micro-batches, loss_terms).
+  Stage(const UnitContext& context, PlannedMemory& memory, size_t index, Tensor losses,
+        const Boundaries& boundaries);
 
   const StageConfig& config() const { return config_; }
   bool has_embedding() const { return config_.begin == 0; }
   bool has_head() const { return head_ != nullptr; }
 
-  /// Boundary tensors (N,C). `input`: where the output of the stage before is received; `output`: what is
-  /// sent on; `d_output`: where its gradient is received; `d_input`: the gradient sent back.
-  /// UsageError at the model's ends, where there is none.
+  /// Boundary tensors (N,C); `output` and `d_input` are in the wire's dtype, the others in the compute dtype,
+  /// and whoever receives for them converts. `input`: where the output of the stage before is received;
+  /// `output`: what is sent on; `d_output`: where its gradient is received; `d_input`: the gradient sent
+  /// back. UsageError at the model's ends, where there is none.
   Tensor input(const SlotIds& slots) const;
   Tensor output(int buffer) const;
   Tensor d_output(const SlotIds& slots) const;
@@ -70,6 +78,9 @@ class Stage {
   using Observer = std::function<void(int unit, Phase phase, Tensor handed)>;
   void observe(Observer observer) { observer_ = std::move(observer); }
 
+  /// Called before a unit's forward is enqueued; empty: nobody.
+  void ahead_of_forward(std::function<void(int unit)> call) { ahead_of_forward_ = std::move(call); }
+
  private:
   struct Member {
     std::unique_ptr<Unit> unit;
@@ -86,8 +97,12 @@ class Stage {
   MicroBatch micro_batch_of(const SlotIds& slots, int64_t micro_batch, Pass pass) const;
   void tell(int member, Phase phase, Tensor handed) const;
   Tensor boundary_buffer(const char* what, char* buffers, int count, int buffer) const;
+  /// Where a unit writes what leaves through `buffer`; and its conversion, where that is another place.
+  Tensor leaving(const Tensor& buffer) const { return staging_ ? staging_ : buffer; }
+  void leave(Stream& stream, const Tensor& buffer) const;
 
   const RankConfig& rank_;
+  math::Math& math_;
   StageConfig config_;
   std::vector<Member> members_;
   std::vector<SideBandTensor> side_band_;
@@ -97,10 +112,12 @@ class Stage {
   size_t boundary_bytes_ = 0;
   char* output_ = nullptr;   // output_buffers of them, each aligned
   char* d_input_ = nullptr;  // d_input_buffers
+  Tensor staging_;           // (N,C) in the compute dtype; absent where the wire has that too
   Tensor losses_;
   Tensor redirected_losses_;
   HeadUnit* head_ = nullptr;
   Observer observer_;
+  std::function<void(int)> ahead_of_forward_;
   std::span<double> recompute_stamps_;
 };
 

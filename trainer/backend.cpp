@@ -126,6 +126,8 @@ runtime::PipelineRequest pipeline_request(const Job& job, bool logits) {
   request.parallel = job.parallel;
   request.common.model = job.model;
   request.common.compute = model::compute_dtype(job.precision.compute);
+  // One rank has no wire.
+  if (job.parallel.pipeline > 1) request.common.wire = model::compute_dtype(job.precision.p2p);
   request.common.micro_batch = job.batch.micro;
   request.common.micro_batches = job.micro_batches();
   request.common.document_mask = job.data.document_mask;

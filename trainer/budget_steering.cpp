@@ -161,8 +161,11 @@ void BudgetSteering::act(const StepSummary& result, const Decision& decision) {
   }
   if (decision.arrangement.empty()) return;
   const Arrangement arrangement = budget::arrangement_from(nlohmann::json::parse(decision.arrangement));
+  const watchdog::Progress::Doing at(context_.progress, watchdog::Phase::rearrangement);
   const Rearrangement::Outcome outcome = rearrangement_.carry_out(arrangement);
   if (outcome.refusal.empty()) {
+    follow_engine(context_);
+    context_.progress.rearranged();
     for (Participant* follower : followers_) follower->rearranged();
   }
   if (leader_) conclude(outcome, arrangement, result.step);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -66,6 +67,11 @@ Corpus::Corpus(const Job& job, const data::Tokenizer* tokenizer, bool opens_file
     validation_ = std::make_unique<data::Sampler>(std::move(validation));
     check_tokenizer(job, *validation_, tokenizer);
   }
+}
+
+void Corpus::skip(data::SkippedSamples skipped) {
+  skipped_ = std::move(skipped);
+  if (train_) train_->skip(skipped_);
 }
 
 void Corpus::read(const data::Sampler* sampler, uint64_t first, HostMicroBatch& batch) {

@@ -44,6 +44,10 @@ class Corpus {
   /// Null where the job has no validation file.
   const data::Sampler* validation() const { return validation_.get(); }
 
+  /// Training samples that are not used, on ranks without files too. Validation has none.
+  const data::SkippedSamples& skipped() const { return skipped_; }
+  void skip(data::SkippedSamples skipped);
+
   /// Fills `batch` with training samples first … first + B − 1.
   void read_train(uint64_t first, HostMicroBatch& batch) { read(train_.get(), first, batch); }
   void read_validation(uint64_t first, HostMicroBatch& batch) { read(validation_.get(), first, batch); }
@@ -53,6 +57,7 @@ class Corpus {
 
   bool document_mask_;
   std::vector<int32_t> document_starts_;  // of one sequence
+  data::SkippedSamples skipped_;
   std::unique_ptr<data::Sampler> train_;
   std::unique_ptr<data::Sampler> validation_;
 };

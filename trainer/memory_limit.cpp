@@ -9,6 +9,7 @@
 
 #include "kernels/cpu/host_memory.h"
 #include "kernels/device/device_memory.h"
+#include "trainer/model_state.h"
 
 namespace penstock {
 namespace {
@@ -60,8 +61,8 @@ void check_this_machine(const MemoryReport& report, const Job& asked, const Devi
   }
   // All arenas together: each alone might fit, and the run be refused with the others touched already.
   int64_t wanted = 0;
-  for (const RankMemory& rank : report.ranks) {
-    const auto bytes = static_cast<int64_t>(rank.device.bytes() + report.host_batches);
+  for (size_t rank = 0; rank < report.ranks.size(); ++rank) {
+    const auto bytes = static_cast<int64_t>(report.ranks[rank].device.bytes() + report.host(rank));
     wanted = in_one_process ? wanted + bytes * report.replicas : std::max(wanted, bytes);
   }
   const cpu::AvailableMemory available = cpu::available_memory();
@@ -106,6 +107,7 @@ std::string memory_advice(const Job& asked) {
     advice.emplace_back("set parallel.partition = \"measured\", which cuts within the limit");
   if (asked.parallel.pipeline > 1 && asked.parallel.schedule != "auto")
     advice.emplace_back("set parallel.schedule = \"auto\"");
+  if (saves_in_background(asked)) advice.emplace_back("set checkpoint.background = false");
   advice.emplace_back("take more pipeline ranks");
   advice.emplace_back("make the model smaller");
   if (asked.parallel.memory_limit_gib > 0) advice.emplace_back("raise the limit");
@@ -138,7 +140,7 @@ void check_room_beside(const MemoryReport& running, const MemoryReport& next, co
                        const Device& device, bool in_one_process) {
   const std::optional<int64_t> limit = stated_memory_limit(asked);
   for (size_t rank = 0; limit && rank < next.ranks.size(); ++rank) {
-    const auto held = static_cast<int64_t>(running.ranks[rank].device.bytes());
+    const auto held = static_cast<int64_t>(running.ranks[rank].device.bytes() + running.ranks[rank].snapshot);
     const auto needed = static_cast<int64_t>(next.total(rank));
     if (held + needed <= *limit) continue;
     throw MemoryLimitError(fmt::format(
@@ -155,7 +157,7 @@ std::vector<int64_t> room_beside(const MemoryReport& running, const Job& job, co
   const bool stated = stated_memory_limit(job).has_value();
   const auto ranks = static_cast<int64_t>(running.ranks.size()) * running.replicas;
   for (const RankMemory& rank : running.ranks) {
-    const int64_t held = stated ? static_cast<int64_t>(rank.device.bytes()) : 0;
+    const int64_t held = stated ? static_cast<int64_t>(rank.device.bytes() + rank.snapshot) : 0;
     room.push_back(std::max<int64_t>(1, device_memory_limit(job, device, ranks) - held));
   }
   return room;

@@ -8,6 +8,7 @@
 #include "model/call_sites.h"
 #include "model/flops.h"
 #include "model/parameter.h"
+#include "trainer/model_state.h"
 #include "trainer/process_memory.h"
 #include "trainer/step_batches.h"
 
@@ -23,9 +24,10 @@ std::string unit_range(const ModelSection& model, int begin, int end) {
   return end - begin == 1 ? first : first + " to " + model::name_of(model::unit_at(model, end - 1));
 }
 
-size_t largest_device(const MemoryReport& report) {
+size_t largest_planned(const MemoryReport& report) {
   size_t most = 0;
-  for (const RankMemory& rank : report.ranks) most = std::max(most, rank.device.bytes());
+  for (size_t rank = 0; rank < report.ranks.size(); ++rank)
+    most = std::max(most, report.ranks[rank].device.bytes() + report.host(rank));
   return most;
 }
 
@@ -42,8 +44,9 @@ nlohmann::ordered_json to_json(const MemoryReport& report, const RankMemory& ran
   return {{"stages", rank.units},
           {"device_bytes", rank.device.bytes()},
           {"host_batches_bytes", report.host_batches},
+          {"snapshot_bytes", rank.snapshot},
           {"outside_bytes", outside_reserve},
-          {"total_bytes", rank.device.bytes() + report.host_batches + outside_reserve},
+          {"total_bytes", rank.device.bytes() + report.host_batches + rank.snapshot + outside_reserve},
           {"arenas", arenas}};
 }
 
@@ -63,6 +66,7 @@ MemoryReport memory_report(const Job& job, Backend& backend, const runtime::Pipe
     model::check(config);
     RankMemory rank;
     rank.device = model::plan_memory(config, model::make_call_sites(backend.math, config));
+    if (saves_in_background(job)) rank.snapshot = snapshot_bytes(config);
     for (const model::StageConfig& stage : config.stages) {
       rank.units.push_back(unit_range(job.model, stage.begin, stage.end));
     }
@@ -104,6 +108,8 @@ std::string table(const MemoryReport& report) {
     text += fmt::format("\nrank {}: {}\n           bytes  what\n{}", index, fmt::join(rank.units, "; "),
                         rank.device.table());
     text += fmt::format("{:>16} host batches\n", report.host_batches);
+    if (rank.snapshot > 0)
+      text += fmt::format("{:>16} host memory for what is saved, while it is written\n", rank.snapshot);
     text += fmt::format("{:>16} outside the accounts: reserved for program, libraries, mapped files\n",
                         outside_reserve);
     text += fmt::format("{:>16} in all ({:.1f} MiB)\n", report.total(index), mebibytes(report.total(index)));
@@ -119,8 +125,8 @@ std::string summary(const MemoryReport& report, const Device& device, double mat
       ranks == 1 ? std::string()
                  : fmt::format("{} pipeline ranks x {} replicas ({}), each ", report.ranks.size(),
                                report.replicas, report.schedule),
-      device.description(), mebibytes(largest_device(report) + report.host_batches),
-      ranks == 1 ? "" : " on the fullest rank", mebibytes(report.outside), matmul_roof / 1e9);
+      device.description(), mebibytes(largest_planned(report)), ranks == 1 ? "" : " on the fullest rank",
+      mebibytes(report.outside), matmul_roof / 1e9);
 }
 
 }  // namespace penstock

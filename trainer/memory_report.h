@@ -25,6 +25,7 @@ inline constexpr size_t outside_reserve = size_t{64} << 20;
 struct RankMemory {
   std::vector<std::string> units;  ///< by stage: "embedding to mlp_1"
   model::MemoryPlan device;        ///< every named piece of every arena
+  size_t snapshot = 0;  ///< host memory for a copy of what it saves (in replica 0), while it is written
 };
 
 /// What a run of the job takes (contract C3), and how much work a step is.
@@ -40,7 +41,9 @@ struct MemoryReport {
   int64_t tokens_per_step = 0;
 
   /// What a limit counts: device and host bytes of one rank, and the reserve for what lies outside.
-  size_t total(size_t rank) const { return ranks[rank].device.bytes() + host_batches + outside_reserve; }
+  size_t total(size_t rank) const { return ranks[rank].device.bytes() + host(rank) + outside_reserve; }
+  /// Host memory of one rank.
+  size_t host(size_t rank) const { return host_batches + ranks[rank].snapshot; }
 };
 
 /// A rank's host memory for tokens, targets, positions and starts of two steps (StepBatches reads one ahead),

@@ -1,33 +1,38 @@
 #include "trainer/model_state.h"
 
 #include <algorithm>
+#include <string_view>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "parallel/schedule/catalogue.h"
 #include "trainer/checkpoint/checkpoint_error.h"
 
 namespace penstock {
 namespace {
 
 // What a parameter's earlier version is called after its name: of an asynchronous run.
-const std::string earlier_version = ".before";
+constexpr std::string_view earlier_version = ".before";
 
-// Calls visit(name, tensor) for every tensor of a checkpoint that this rank holds. A tied weight is the
-// embedding's to save, but a head on another rank has its own copy of it to load; of two copies of the
-// weights the first is saved.
+// Calls visit(name, parameter, tensor) for every tensor of a checkpoint of which this rank owns elements:
+// parameter.owned of it. A tied weight is the embedding's to save, but a head on another rank has its own
+// copy of it to load; of two copies of the weights the first is saved, unless each rank owns other elements.
 template <class Visit>
 void for_each_tensor(const model::ParameterStore& parameters, bool copies, Visit&& visit) {
   for (const model::Parameter& parameter : parameters.parameters()) {
-    if (parameter.shared) continue;
-    if (!copies && (parameter.spec.tied || parameter.copy > 0)) continue;
+    if (parameter.shared || parameter.owned.elements() == 0) continue;
+    const bool another_copy = parameter.copy > 0 && parameters.shard().count == 1;
+    if (!copies && (parameter.spec.tied || another_copy)) continue;
     for (const model::NamedState& state : model::lasting_state(parameter))
-      visit(parameter.spec.name + std::string(state.ending), state.tensor);
-    if (parameter.before) visit(parameter.spec.name + earlier_version, parameter.before);
+      visit(parameter.spec.name + std::string(state.ending), parameter, state.tensor);
+    if (!parameter.before) continue;
+    const Tensor flat = parameter.before.view(Shape{parameter.before.elements()});
+    visit(parameter.spec.name + std::string(earlier_version), parameter, flat);
   }
 }
 
-bool ends_with(const std::string& name, const std::string& ending) {
+bool ends_with(const std::string& name, std::string_view ending) {
   return name.size() > ending.size() && name.compare(name.size() - ending.size(), ending.size(), ending) == 0;
 }
 
@@ -42,43 +47,51 @@ bool holds_earlier_version(const checkpoint::Checkpoint& checkpoint) {
 
 std::vector<checkpoint::Source> model_sources(const model::ParameterStore& parameters) {
   std::vector<checkpoint::Source> sources;
-  for_each_tensor(parameters, false, [&](const std::string& name, const Tensor& tensor) {
-    sources.push_back(checkpoint::whole(name, tensor));
-  });
+  for_each_tensor(parameters, false,
+                  [&](const std::string& name, const model::Parameter& parameter, const Tensor& tensor) {
+                    checkpoint::Source source;
+                    source.name = name;
+                    source.dtype = tensor.dtype;
+                    source.shape = parameter.spec.shape;
+                    source.offset = parameter.owned.begin;
+                    source.count = parameter.owned.elements();
+                    source.data = tensor.data;
+                    sources.push_back(std::move(source));
+                  });
   return sources;
 }
 
-std::vector<std::byte> copy_to_host(std::vector<checkpoint::Source>& sources, const Device& device,
-                                    Stream& stream) {
-  if (device.kind() == DeviceKind::cpu) return {};
-  const auto bytes_of = [](const checkpoint::Source& source) {
-    return static_cast<size_t>(source.count) * size_of(source.dtype);
-  };
+size_t snapshot_bytes(const model::RankConfig& config) {
   size_t bytes = 0;
-  for (const checkpoint::Source& source : sources) bytes += bytes_of(source);
-  std::vector<std::byte> copies(bytes);
-  std::byte* next = copies.data();
-  for (checkpoint::Source& source : sources) {
-    stream.copy(next, source.data, bytes_of(source));
-    source.data = next;
-    next += bytes_of(source);
+  for (int unit = 0; unit < model::unit_count(config.model); ++unit) {
+    if (!model::has_unit(config, unit) || model::copy_of_unit(config, unit) > 0) continue;
+    for (const model::ParameterSpec& spec :
+         model::unit_parameters(config.model, model::unit_at(config.model, unit))) {
+      if (spec.tied) continue;
+      bytes += model::lasting_states * aligned(static_cast<size_t>(spec.slice.elements()) * sizeof(float));
+    }
   }
-  stream.synchronize();
-  return copies;
+  return bytes;
+}
+
+// Where steps overlap, the next one's update would be held up by the copy.
+bool saves_in_background(const Job& job) {
+  return job.checkpoint.background && job.checkpoint.every_steps > 0 &&
+         schedule::versions_of(job.parallel.schedule) == 1;
 }
 
 std::vector<checkpoint::TensorDescription> model_tensors(const checkpoint::Checkpoint& checkpoint,
                                                          const ModelSection& model) {
   std::vector<checkpoint::TensorDescription> tensors;
   for (const model::ParameterSpec& spec : model::model_parameters(model)) {
-    for (const model::NamedState& state : model::lasting_state({}))
-      tensors.push_back({spec.name + std::string(state.ending), DType::fp32, spec.shape});
+    for (const std::string_view ending : model::lasting_endings)
+      tensors.push_back({spec.name + std::string(ending), DType::fp32, spec.shape});
   }
   if (!holds_earlier_version(checkpoint)) return tensors;
   for (const model::ParameterSpec& spec : model::model_parameters(model)) {
-    const checkpoint::GlobalTensor* found = checkpoint.find(spec.name + earlier_version);
+    const checkpoint::GlobalTensor* found = checkpoint.find(spec.name + std::string(earlier_version));
     tensors.push_back(
-        {spec.name + earlier_version, found == nullptr ? DType::fp32 : found->dtype, spec.shape});
+        {spec.name + std::string(earlier_version), found == nullptr ? DType::fp32 : found->dtype, spec.shape});
   }
   return tensors;
 }
@@ -91,17 +104,19 @@ void load_model(const checkpoint::Checkpoint& checkpoint, model::RankModel& rank
   }
   stream.synchronize();
   const bool earlier = holds_earlier_version(checkpoint);
-  for_each_tensor(rank.parameters(), true, [&](const std::string& name, const Tensor& tensor) {
+  const auto load = [&](const std::string& name, const model::Parameter& parameter, const Tensor& tensor) {
+    const int64_t first = parameter.owned.begin;
     if (!earlier && ends_with(name, earlier_version)) return;
     if (rank.memory().device().kind() == DeviceKind::cpu) {
-      checkpoint.read(name, tensor.dtype, 0, tensor.elements(), tensor.data);
+      checkpoint.read(name, tensor.dtype, first, tensor.elements(), tensor.data);
       return;
     }
     std::vector<std::byte> values(tensor.bytes());
-    checkpoint.read(name, tensor.dtype, 0, tensor.elements(), values.data());
+    checkpoint.read(name, tensor.dtype, first, tensor.elements(), values.data());
     stream.copy(tensor.data, values.data(), values.size());
     stream.synchronize();  // before the values are gone
-  });
+  };
+  for_each_tensor(rank.parameters(), true, load);
   rank.parameters().refresh_compute(stream, rank.math());
   if (!earlier) rank.parameters().forget_earlier(stream);
   stream.synchronize();

@@ -6,19 +6,22 @@
 #include "model/rank_model.h"
 #include "trainer/checkpoint/checkpoint_reader.h"
 #include "trainer/checkpoint/checkpoint_writer.h"
+#include "trainer/job/job.h"
 
 namespace penstock {
 
 /// A rank's share of a checkpoint: every parameter's master under its global name, its moments under
-/// "<name>.moment1" and "<name>.moment2", all fp32; of an asynchronous run also the version of the weights
-/// before the last update, as kernels read it, under "<name>.before". A tied weight stands once, under the
-/// embedding's name. The sources point into the model's memory.
+/// "<name>.moment1" and "<name>.moment2", all fp32, of what the rank's optimizer owns; of an asynchronous run
+/// also the version of the weights before the last update, as kernels read it, under "<name>.before". A tied
+/// weight stands once, under the embedding's name. The sources point into the model's memory.
 std::vector<checkpoint::Source> model_sources(const model::ParameterStore& parameters);
 
-/// Makes the sources of a device's memory point to copies in the host's, which it returns and which must live
-/// as long; the processor's stay where they are. Waits for the stream.
-std::vector<std::byte> copy_to_host(std::vector<checkpoint::Source>& sources, const Device& device,
-                                    Stream& stream);
+/// Host memory that a copy of model_sources() of such a rank takes (StateSnapshot::bytes), before the rank
+/// exists.
+size_t snapshot_bytes(const model::RankConfig& config);
+
+/// Whether such a copy is held, so that steps go on while it is written.
+bool saves_in_background(const Job& job);
 
 /// The tensors that this checkpoint must hold if it is one of this model, over all ranks: if it has an
 /// earlier version of any parameter, then of all.

@@ -4,6 +4,16 @@
 
 namespace penstock {
 
+void follow_engine(const RankContext& context) {
+  const runtime::PipelineEngine& engine = *context.engine;
+  int first = -1;
+  for (int stage = 0; first < 0 && stage < engine.plan().stages(); ++stage) {
+    if (engine.owns(stage)) first = stage;
+  }
+  context.progress.follow(engine.flights(), first,
+                          engine.plan().topology.pipeline_of(engine.place().replica));
+}
+
 bool needs_tokens(const Job& job, const runtime::PipelinePlan& plan, int pipeline_rank) {
   return job.data.document_mask || plan.holds_first(pipeline_rank) || plan.holds_last(pipeline_rank);
 }

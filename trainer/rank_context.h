@@ -9,6 +9,7 @@
 #include "trainer/job/job.h"
 #include "trainer/run_reports.h"
 #include "trainer/step_batches.h"
+#include "trainer/watchdog/progress.h"
 
 namespace penstock {
 
@@ -20,9 +21,13 @@ struct RankContext {
   Corpus& corpus;
   RunReports& reports;
   accounting::HostTimes& host;
+  watchdog::Progress& progress;
 
   bool leads() const { return world.rank() == 0; }
 };
+
+/// The engine that is there now is the one that the rank's progress tells of.
+void follow_engine(const RankContext& context);
 
 /// Whether a rank needs token files: it holds the first or the last stage, or attention is masked by
 /// documents.

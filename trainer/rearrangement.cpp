@@ -66,6 +66,7 @@ void Rearrangement::prepare(const budget::Arrangement& arrangement, Next& next) 
   const int pipeline = next.plan.topology.place(parts_.world.rank()).pipeline;
   if (needs_tokens(next.job, next.plan, pipeline) && !parts_.corpus.opened())
     next.corpus.emplace(next.job, parts_.tokenizer, true);
+  if (next.corpus) next.corpus->skip(parts_.corpus.skipped());
 }
 
 void Rearrangement::build(runtime::Communicators communicators, Next& next) {

@@ -27,21 +27,24 @@ inline constexpr const char* imported_state = "imported";
 struct ResumePoint {
   std::optional<checkpoint::Checkpoint> checkpoint;  ///< absent: from step 0
   int64_t step = 0;                                  ///< steps completed
-  std::vector<std::string> notes;                    ///< damaged checkpoints passed over, accepted changes
+  std::vector<std::string> notes;  ///< rank 0's: damaged checkpoints passed over, accepted changes
 };
 
-/// Chooses the checkpoint that run.resume asks for:
+/// Chooses the checkpoint that run.resume asks for, the same on every rank:
 ///   auto    the newest whole one; from step 0 where there is none; CheckpointError where all are damaged
 ///   must    as auto, but CheckpointError where there is none
 ///   never   from step 0; ResumeError where the folder holds checkpoints, which the run would overwrite
 ///   a path  the run's own newest, else the checkpoint at that path
-/// Every byte of it is verified. A job that differs from the stored one in more than steps, log, evaluation,
-/// checkpoint, parallel or recompute, or that reads other data, is a ResumeError with the differences unless
-/// `accept_changes`; from an imported model, a job with another model.
+/// Every byte of it is verified, each by one rank. A job that differs from the stored one in more than steps,
+/// log, evaluation, checkpoint, parallel or recompute, or that reads other data, is a ResumeError with the
+/// differences unless `accept_changes`; from an imported model, a job with another model. Collective; errors
+/// are rank 0's, and `data_fingerprint` too.
 ResumePoint find_resume_point(const Job& job, const RunPaths& paths, const std::string& data_fingerprint,
-                              bool accept_changes);
+                              bool accept_changes, transport::World& world);
 
-/// The same point on every rank: rank 0's (ignored elsewhere) is opened by the others. Collective.
-ResumePoint share_resume_point(transport::World& world, ResumePoint point);
+/// The newest whole checkpoint of a run's folder of them, else the one at `origin` (empty: none), else step
+/// 0; the same on every rank. Every byte of it is verified. Collective; what is given is rank 0's, and so are
+/// errors: CheckpointError where there are only damaged ones.
+ResumePoint newest_point(const std::string& checkpoints, const std::string& origin, transport::World& world);
 
 }  // namespace penstock

@@ -148,7 +148,7 @@ nlohmann::json RunAccount::memory_of_ranks(const MemoryReport& memory, bool in_o
   size_t all = 0;
   for (size_t rank = 0; rank < memory.ranks.size(); ++rank) {
     const size_t predicted = memory.total(rank);
-    all += memory.ranks[rank].device.bytes() + memory.host_batches;
+    all += memory.ranks[rank].device.bytes() + memory.host(rank);
     ranks.push_back({{"rank", rank}, {"predicted_memory_bytes", predicted}});
     if (!in_one_process) ranks.back()["memory_peak_bytes"] = memory_peaks_[rank];
   }

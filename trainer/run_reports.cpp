@@ -79,6 +79,12 @@ void RunReports::rearranged() {
   if (leader_ && leader_->prometheus) leader_->prometheus->rearranged();
 }
 
+void RunReports::rolled_back(int64_t step) {
+  if (leader_ && leader_->tensorboard) leader_->tensorboard->go_on_from(step);
+  status_.step = step;
+  publish();
+}
+
 void RunReports::publish() {
   if (leader_) leader_->status.update(status_);
 }

@@ -42,6 +42,8 @@ class RunReports {
   void limits(const std::vector<report::LimitGauge>& limits, int64_t step);
   /// The run was arranged otherwise.
   void rearranged();
+  /// The run goes on from `step` steps completed: those after it come again.
+  void rolled_back(int64_t step);
   /// Publishes status() to status.json after the caller changed it.
   void publish();
   report::Status& status() { return status_; }

@@ -8,6 +8,7 @@
 
 #include "kernels/transport/launch.h"
 #include "trainer/job/write_job.h"
+#include "trainer/version/version.h"
 
 namespace penstock {
 namespace {
@@ -30,6 +31,23 @@ std::pair<std::string, std::string> first_difference(const std::string& one, con
 }
 
 }  // namespace
+
+void check_same_build(const std::string& ours, transport::World& world) {
+  const std::vector<std::string> builds = world.all_gather(ours);
+  for (size_t rank = 1; rank < builds.size(); ++rank) {
+    if (builds[rank] == builds[0]) continue;
+    throw transport::LaunchError(
+        fmt::format("rank {} is another program than rank 0: found {}, expected {}; install one build on all "
+                    "hosts",
+                    rank, builds[rank], builds[0]));
+  }
+}
+
+std::string own_build() {
+  const BuildInfo& build = build_info();
+  return fmt::format("penstock {} ({}, {}, {}, {})", build.version, build.git_id, build.compiler,
+                     build.build_type, build.cpu_target);
+}
 
 void check_same_job(const Job& job, transport::World& world) {
   const std::vector<std::string> jobs = world.all_gather(to_toml(job));

@@ -1,6 +1,7 @@
 #include "trainer/spike_detector.h"
 
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <vector>
 
@@ -8,16 +9,25 @@ namespace penstock {
 
 SpikeDetector::SpikeDetector(double z, int64_t window) : z_(z), window_(static_cast<size_t>(window)) {}
 
+SpikeDetector::Window SpikeDetector::window() const {
+  const auto count = static_cast<double>(losses_.size());
+  const double mean = std::accumulate(losses_.begin(), losses_.end(), 0.0) / count;
+  double squares = 0;
+  for (const double value : losses_) squares += (value - mean) * (value - mean);
+  return {mean, std::sqrt(squares / count)};
+}
+
+double SpikeDetector::limit() const {
+  if (losses_.size() < least) return std::numeric_limits<double>::infinity();
+  const Window recent = window();
+  return recent.deviation > 0 ? recent.mean + z_ * recent.deviation : std::numeric_limits<double>::infinity();
+}
+
 std::optional<double> SpikeDetector::judge(double loss) {
   if (!std::isfinite(loss)) return std::nullopt;
-  if (losses_.size() >= least) {
-    const auto count = static_cast<double>(losses_.size());
-    const double mean = std::accumulate(losses_.begin(), losses_.end(), 0.0) / count;
-    double squares = 0;
-    for (const double value : losses_) squares += (value - mean) * (value - mean);
-    const double deviation = std::sqrt(squares / count);
-    const double distance = (loss - mean) / deviation;
-    if (deviation > 0 && distance > z_) return distance;
+  if (loss > limit()) {
+    const Window recent = window();
+    return (loss - recent.mean) / recent.deviation;
   }
   losses_.push_back(loss);
   if (losses_.size() > window_) losses_.pop_front();

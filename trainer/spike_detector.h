@@ -17,6 +17,9 @@ class SpikeDetector {
   /// spike.
   SpikeDetector(double z, int64_t window);
 
+  /// A loss above it is a spike; infinity while nothing is judged.
+  double limit() const;
+
   /// The loss's distance from the window's mean in standard deviations if it is a spike, else nothing. A loss
   /// that is no spike joins the window; one that is does not, lest it hides the next. Non-finite losses are
   /// ignored.
@@ -27,6 +30,12 @@ class SpikeDetector {
   void restore(const nlohmann::json& state);
 
  private:
+  struct Window {
+    double mean = 0;
+    double deviation = 0;
+  };
+  Window window() const;
+
   static constexpr size_t least = 8;  ///< losses before anything is judged
   double z_;
   size_t window_;

@@ -100,6 +100,10 @@ void StepAccounting::rearranged() {
   run_.rearranged(context_.engine->plan(), context_.job);
 }
 
+void StepAccounting::rolled_back(int64_t /*step*/) {
+  step_end_.reset();  // what it took is part of no step
+}
+
 void StepAccounting::take_record(const StepSummary& result, bool pauses) {
   const runtime::PipelineEngine& engine = *context_.engine;
   if (taken_ > 0 && taken_ % clock_steps == 0) clocks_.measure();

@@ -29,6 +29,7 @@ class StepAccounting : public Participant {
 
   void act(const StepSummary& result, const Decision& decision) override;
   void rearranged() override;
+  void rolled_back(int64_t step) override;
   /// Every rank, once the next step is enqueued. Nothing is left to do if the step was settled before.
   void settle();
 

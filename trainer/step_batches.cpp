@@ -57,9 +57,19 @@ int64_t StepBatches::first_sample(int64_t step, int replica, int64_t micro_batch
   return step * global_ + replica * (global_ / replicas_) + micro_batch * micro_;
 }
 
+std::array<uint64_t, 2> StepBatches::samples(int64_t step, int replica, int64_t micro_batch) const {
+  const auto first = static_cast<uint64_t>(first_sample(step, replica, micro_batch));
+  const data::SkippedSamples& skipped = corpus_.skipped();
+  return {skipped.unskipped(first), skipped.unskipped(first + static_cast<uint64_t>(micro_) - 1)};
+}
+
 void StepBatches::begin_anew(const Job& job, Device& device) {
   micro_ = job.batch.micro;
   for (Entry& entry : entries_) entry = {BatchSet(job, job.micro_batches(), device), -1};
+}
+
+void StepBatches::forget() {
+  for (Entry& entry : entries_) entry.step = -1;
 }
 
 BatchSet& StepBatches::of(int64_t step) {

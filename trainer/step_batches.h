@@ -45,10 +45,13 @@ class StepBatches {
   static int64_t sets(const Job& job);
   /// What was read ahead is read again, in micro-batches of the job's present size.
   void begin_anew(const Job& job, Device& device);
-  /// The first sample of a replica's micro-batch.
-  int64_t first_sample(int64_t step, int replica, int64_t micro_batch) const;
+  /// What was read ahead is read again: other samples come next.
+  void forget();
+  /// The first and the last sample of a replica's micro-batch, numbered as if none were skipped.
+  std::array<uint64_t, 2> samples(int64_t step, int replica, int64_t micro_batch) const;
 
  private:
+  int64_t first_sample(int64_t step, int replica, int64_t micro_batch) const;
   struct Entry {
     BatchSet set;
     int64_t step = -1;

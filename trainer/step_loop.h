@@ -18,6 +18,9 @@ struct StepLoop {
   std::function<bool()> follows;
   /// The collective vote: turns this rank's wishes into the decision of all. One rank: returns its argument.
   std::function<Decision(const Decision& wishes)> vote;
+  /// Takes the run back, after all have acted; the number of steps that are completed then. It may turn the
+  /// decision into one to stop. Unused where nobody asks for it.
+  std::function<int64_t(const StepSummary& result, Decision& decision)> roll_back;
   /// In the order in which they wish and act.
   std::vector<Participant*> participants;
 

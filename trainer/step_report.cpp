@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "model/flops.h"
+#include "trainer/loss_scaler.h"
 #include "trainer/process_memory.h"
 
 namespace penstock {
@@ -25,6 +26,10 @@ void StepReport::publish() {
   metrics_.ranks.clear();
 }
 
+void StepReport::rolled_back(int64_t step) {
+  tokens_ = step * job_.batch.global * job_.model.sequence_length;
+}
+
 void StepReport::act(const StepSummary& result, const Decision& decision) {
   tokens_ += result.tokens;
   publish();
@@ -34,6 +39,7 @@ void StepReport::act(const StepSummary& result, const Decision& decision) {
   metrics.loss = result.loss;
   metrics.grad_norm = result.gradient_norm;
   metrics.learning_rate = result.learning_rate;
+  if (scales_loss(job_)) metrics.loss_scale = result.loss_scale;
   metrics.step_ms = result.seconds * 1e3;
   metrics.tokens_per_second = static_cast<double>(result.tokens) / result.seconds;
   metrics.matmul_share = *metrics.tokens_per_second * flops_per_token_ / matmul_roof_;

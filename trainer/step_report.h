@@ -18,6 +18,7 @@ class StepReport : public Participant {
   StepReport(const StepReport&) = delete;
   StepReport& operator=(const StepReport&) = delete;
 
+  void rolled_back(int64_t step) override;
   void act(const StepSummary& result, const Decision& decision) override;
 
   /// The last step's numbers, to which its account is added before publish(). Null: all are published.

@@ -11,6 +11,8 @@ struct StopNotice {
   std::string first;  ///< at any such signal
   std::string
       impatience;  ///< at TERM and INT also: when the launcher will kill, and how to stop instead; or empty
+  /// A second TERM is nobody's hurry: Slurm sends two of them itself, and waits for the save then.
+  bool two_terms = false;
 };
 
 /// `variable(name)`: as getenv. mpirun sends its ranks KILL after TERM; Open MPI's odls_base_sigkill_timeout

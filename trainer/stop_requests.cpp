@@ -12,7 +12,14 @@ void StopRequests::wish(const StepSummary& result, Decision& wishes) {
   if (stop_ == nullptr) return;
   // One more step and a save, each with as much again in hand.
   const Request request = stop_->poll(std::chrono::duration<double>(2 * (result.seconds + save_seconds_())));
-  if (!request.act.empty()) act_(request.act, result.step);
+  if (!request.act.empty() && request.stop) {
+    reports_.warning(
+        fmt::format("control/act: \"{}\" came with a request to stop and is not carried out; ask "
+                    "again once the run goes on",
+                    request.act));
+  } else if (!request.act.empty()) {
+    act_(request.act, result.step);
+  }
   if (request.reason.empty()) return;
   const bool stops = request.stop && !wishes.finished;
   reports_.note(fmt::format(

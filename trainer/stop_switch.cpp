@@ -3,12 +3,15 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <ctime>
 #include <fstream>
+#include <mutex>
 #include <string_view>
 #include <system_error>
 
 #include <fmt/format.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "trainer/job/exit_code.h"
@@ -33,14 +36,28 @@ struct Text {
 Text first_notice;
 Text impatience_notice;
 
+timespec asked_at{};     // when stop_signal was first set
+bool two_terms = false;  // StopNotice's
+
+// Somebody has asked before, and does not want to wait any longer.
+bool is_hurry(int signal) {
+  if (stop_signal != SIGINT && stop_signal != SIGTERM) return false;
+  if (signal == SIGINT && stop_signal == SIGINT) return true;
+  if ((signal != SIGINT && signal != SIGTERM) || (signal == SIGTERM && two_terms)) return false;
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec - asked_at.tv_sec > (now.tv_nsec < asked_at.tv_nsec ? 1 : 0);
+}
+
 void on_stop(int signal) {
-  if (signal == SIGINT && stop_signal == SIGINT) {
-    static constexpr char message[] = "\npenstock: second interrupt: leaving at once, nothing saved\n";
+  if (is_hurry(signal)) {
+    static constexpr char message[] = "\npenstock: asked to stop once more: leaving at once, nothing saved\n";
     [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, message, sizeof message - 1);
-    _exit(static_cast<int>(ExitCode::interrupted));
+    _exit(static_cast<int>(signal == SIGINT ? ExitCode::interrupted : ExitCode::terminated));
   }
   const int saved_errno = errno;
   if (stop_signal == 0) {
+    clock_gettime(CLOCK_MONOTONIC, &asked_at);
     first_notice.print();
     if (signal == SIGTERM || signal == SIGINT) impatience_notice.print();
   }
@@ -50,6 +67,17 @@ void on_stop(int signal) {
 
 void on_save(int /*signal*/) {
   save_signal = 1;
+}
+
+// Whom other threads ask.
+std::mutex current_mutex;
+const StopSwitch* current = nullptr;
+
+const std::time_t program_start = std::time(nullptr);
+
+bool older_than_program(const std::filesystem::path& file) {
+  struct stat about {};
+  return ::stat(file.c_str(), &about) == 0 && about.st_mtime < program_start - 1;  // clocks of hosts differ
 }
 
 struct Handled {
@@ -87,16 +115,42 @@ StopSwitch::StopSwitch(std::filesystem::path control, std::optional<std::chrono:
   save_signal = 0;
   first_notice.set(notice.first);
   impatience_notice.set(notice.impatience);
+  two_terms = notice.two_terms;
   for (const Handled& handled : handlers()) install(handled);
+  const std::lock_guard lock(current_mutex);
+  current = this;
 }
 
 StopSwitch::~StopSwitch() {
+  {
+    const std::lock_guard lock(current_mutex);
+    if (current == this) current = nullptr;
+  }
   // Once training is over an interrupt should end the program as usual; broken pipes stay ignored.
   for (const int signal : {SIGUSR1, SIGTERM, SIGINT, SIGHUP, SIGUSR2}) ::signal(signal, SIG_DFL);
 }
 
 bool StopSwitch::signalled() {
-  return stop_signal != 0;
+  if (stop_signal != 0) return true;
+  const std::lock_guard lock(current_mutex);
+  return current != nullptr && current->asked();
+}
+
+bool StopSwitch::asked() const {
+  if (max_wall_time_ && std::chrono::steady_clock::now() - start_ >= *max_wall_time_) return true;
+  std::error_code ignored;
+  return !control_.empty() && std::filesystem::exists(control_ / "stop", ignored) &&
+         !older_than_program(control_ / "stop");
+}
+
+std::vector<std::string> StopSwitch::discard_old() {
+  std::vector<std::string> lines;
+  for (const char* name : {"stop", "save", "eval", "act"}) {
+    if (control_.empty() || !older_than_program(control_ / name) || !take_file(name)) continue;
+    lines.push_back(fmt::format(
+        "control/{} is older than this start and is removed; ask again if this run is meant", name));
+  }
+  return lines;
 }
 
 bool StopSwitch::take_file(const char* name) {

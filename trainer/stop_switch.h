@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "trainer/stop_notice.h"
 
@@ -23,7 +24,9 @@ struct Request {
 ///   USR1, TERM, INT, HUP (no terminal)  stop       control/stop, control/save, control/eval, control/act
 ///   USR2                                save       (removed once read)
 ///                                                  max_wall_time: stop while there is time to save
-///   second INT                          leaves at once with ExitCode::interrupted
+///   second TERM or INT                  leaves at once with ExitCode::terminated or interrupted; what was
+///                                       saved stays. A TERM counts as the second one from a second on (it
+///                                       is sent to a process and its group at once), and not under Slurm
 ///   PIPE, XFSZ                          ignored, so that a lost peer or a full disk is an error, not a death
 ///
 /// Handlers only set flags; the step loop polls between steps and long phases poll signalled().
@@ -40,11 +43,15 @@ class StopSwitch {
 
   /// Everything asked since the last call. `margin`: how long one more step and a save may take.
   Request poll(std::chrono::duration<double> margin);
-  /// Whether a signal asked to stop: for long phases that can be left early (evaluation, start-up). Keeps the
-  /// request.
+  /// Whether somebody asks to stop: by a signal, control/stop or the time limit. Keeps the request. For long
+  /// phases that can be left early (evaluation, start-up), and for any thread while the switch is there.
   static bool signalled();
+  /// Removes files in the control folder that are older than this program's start, for nobody can have meant
+  /// this run of it. A line for people each.
+  std::vector<std::string> discard_old();
 
  private:
+  bool asked() const;
   bool take_file(const char* name);
   /// The text of a file that is taken; "" while there is none, or nobody has written into it yet.
   std::string take_text(const char* name);

@@ -4,10 +4,13 @@
 #include <chrono>
 #include <cstdint>
 
+#include "trainer/numerics_guard.h"
 #include "trainer/participant.h"
 #include "trainer/rank_context.h"
+#include "trainer/recompute_check.h"
 #include "trainer/step_accounting.h"
 #include "trainer/step_batches.h"
+#include "trainer/step_moment.h"
 
 namespace penstock {
 
@@ -16,9 +19,15 @@ namespace penstock {
 /// for, unless the run pauses between the two.
 class TrainStep {
  public:
-  /// All outlive it.
-  TrainStep(const RankContext& context, StepBatches& batches, StepAccounting& accounting)
-      : context_(context), batches_(batches), accounting_(accounting) {}
+  /// All outlive it. `hook`: may be empty.
+  TrainStep(const RankContext& context, const StepHook& hook, StepBatches& batches,
+            const NumericsGuard& guard, RecomputeCheck& check, StepAccounting& accounting)
+      : context_(context),
+        hook_(hook),
+        batches_(batches),
+        guard_(guard),
+        check_(check),
+        accounting_(accounting) {}
 
   /// As StepLoop::train_step.
   StepSummary operator()(int64_t step, bool pauses);
@@ -27,17 +36,26 @@ class TrainStep {
 
  private:
   using TimePoint = std::chrono::steady_clock::time_point;
+  struct Begun {
+    StepSummary summary;
+    model::StepInputs inputs;
+    bool held = false;  ///< it is computed twice
+  };
 
   BatchSet& read(int64_t step);
   void start(int64_t step);
+  void tell_hook(int64_t step, const Begun& begun, bool computed);
   /// Whether evaluation, checkpoint or the run's end are due behind it.
   bool pauses_behind(int64_t step) const;
 
   const RankContext& context_;
+  const StepHook& hook_;
   StepBatches& batches_;
+  const NumericsGuard& guard_;
+  RecomputeCheck& check_;
   StepAccounting& accounting_;
-  std::array<StepSummary, 2> begun_;  ///< by the step's parity
-  TimePoint last_;                    ///< when the step before was finished, if steps overlap
+  std::array<Begun, 2> begun_;  ///< by the step's parity
+  TimePoint last_;              ///< when the step before was finished, if steps overlap
 };
 
 }  // namespace penstock

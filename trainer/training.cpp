@@ -1,6 +1,7 @@
 #include "trainer/training.h"
 
 #include <array>
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
@@ -21,21 +22,24 @@
 #include "trainer/job_plan.h"
 #include "trainer/memory_limit.h"
 #include "trainer/memory_report.h"
-#include "trainer/model_state.h"
 #include "trainer/numerics_guard.h"
 #include "trainer/plan_json.h"
 #include "trainer/plan_text.h"
 #include "trainer/processor_share.h"
 #include "trainer/rank_context.h"
 #include "trainer/rearrangement.h"
+#include "trainer/recompute_check.h"
+#include "trainer/replica_check.h"
 #include "trainer/report/environment.h"
 #include "trainer/report/matmul_roof.h"
 #include "trainer/resume.h"
+#include "trainer/rollback.h"
 #include "trainer/run_account.h"
 #include "trainer/run_folder.h"
 #include "trainer/run_matmul_plans.h"
 #include "trainer/run_reports.h"
 #include "trainer/same_job.h"
+#include "trainer/shared_folder.h"
 #include "trainer/step_accounting.h"
 #include "trainer/step_batches.h"
 #include "trainer/step_loop.h"
@@ -49,7 +53,12 @@
 namespace penstock {
 namespace {
 
-ExitCode conclude(const RankContext& context, const Decision& decision, const std::string& save_failure) {
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+ExitCode conclude(const RankContext& context, const Decision& decision, const Checkpointing& checkpointing) {
+  const std::string& save_failure = checkpointing.failure();
   const Job& job = context.job;
   RunReports& reports = context.reports;
   report::Status& status = reports.status();
@@ -57,7 +66,7 @@ ExitCode conclude(const RankContext& context, const Decision& decision, const st
   if (decision.stop && !(decision.finished && decision.code == ExitCode::stopped)) code = decision.code;
   status.reason = decision.reason;
   if (!save_failure.empty() && code != ExitCode::numerics) {
-    code = ExitCode::storage;  // the last save is what a stopped or finished run leaves behind
+    code = checkpointing.failure_code();  // the last save is what a stopped or finished run leaves behind
     status.reason = save_failure;
   }
   using State = report::Status::State;
@@ -87,21 +96,25 @@ struct Opening {
   checkpoint::Claim claim;
   ResumePoint point;
   std::string fingerprint;
+  double check_seconds = 0;  ///< what it took to find and verify the checkpoint
 };
 
 Opening open_run(const Job& job, const RunPaths& paths, const Corpus& corpus, transport::World& world,
-                 bool accept_changes) {
+                 bool accept_changes, watchdog::Progress& progress) {
   Opening opening;
   if (world.rank() == 0) {
     opening.folder = std::make_unique<RunFolder>(paths.root());
     opening.claim = checkpoint::claim_attempt(paths.checkpoints().string());
+    progress.holds_folder(opening.claim.attempt);
     opening.fingerprint = corpus.fingerprint();
-    opening.point = find_resume_point(job, paths, opening.fingerprint, accept_changes);
   }
   std::array<int64_t, 1> attempt{static_cast<int64_t>(opening.claim.attempt)};
   world.all_reduce(attempt, transport::Reduction::maximum);
   opening.claim.attempt = static_cast<uint64_t>(attempt[0]);
-  opening.point = share_resume_point(world, std::move(opening.point));
+  check_shared_folder(world, paths.checkpoints().string(), opening.claim.attempt);
+  const auto start = std::chrono::steady_clock::now();
+  opening.point = find_resume_point(job, paths, opening.fingerprint, accept_changes, world);
+  opening.check_seconds = seconds_since(start);
   return opening;
 }
 
@@ -164,28 +177,40 @@ ExitCode already_complete(const Job& job, const ResumePoint& point, RunReports& 
 
 }  // namespace
 
-ExitCode train(Job asked, const TrainOptions& options, transport::World& world, StopSwitch* stop) {
+ExitCode train(Job asked, const TrainOptions& options, transport::World& world, StopSwitch* stop,
+               watchdog::Progress* watched) {
+  watchdog::Progress unwatched;
+  watchdog::Progress& progress = watched != nullptr ? *watched : unwatched;
+  progress.starts("comparing program and job");
+  check_same_build(own_build(), world);
   check_same_job(asked, world);
   const auto tokenizer = Corpus::open_tokenizer(asked);
   Backend backend = make_backend(asked, world);
+  progress.starts("planning");
   const PlannedJob planned = planned_job(asked, backend, &world);
   Job job = planned.job;
   runtime::PipelinePlan plan = runtime::plan_pipeline(planned.request);
   const runtime::Place place = plan.topology.place(world.rank());
+  progress.starts("opening data and run folder");
   Corpus corpus(job, tokenizer.get(), needs_tokens(job, plan, place.pipeline));
   const RunPaths paths(std::filesystem::path(job.run.folder) / job.run.name);
-  Opening opening = open_run(job, paths, corpus, world, options.accept_changes);
+  Opening opening = open_run(job, paths, corpus, world, options.accept_changes, progress);
   ResumePoint& point = opening.point;
   const bool resumed = point.checkpoint.has_value();
   const bool leads = world.rank() == 0;
 
+  progress.holds_folder(opening.claim.attempt);
   RunReports reports(paths, job, world.rank(), opening.claim.attempt,
                      resumed ? std::optional<int64_t>(point.step) : std::nullopt);
   for (const std::string& note : opening.claim.notes) reports.note(note);
   for (const std::string& note : point.notes) reports.warning(note);
+  if (stop != nullptr && leads) {
+    for (const std::string& note : stop->discard_old()) reports.warning(note);
+  }
   if (point.step >= job.run.steps) return already_complete(job, point, reports);
   reports.publish();
 
+  progress.starts("arranging and measuring the machine");
   const std::string matmul_plans = settle_matmul_plans(
       backend, plan, point.checkpoint ? &point.checkpoint->manifest() : nullptr, world, paths, reports);
   const budget::Arrangement first = arrangement_of(job, plan);
@@ -230,24 +255,36 @@ ExitCode train(Job asked, const TrainOptions& options, transport::World& world, 
         "{}: times are of an oversubscribed machine, and what a profile says of it is no prediction",
         share.text()));
   }
+  progress.starts("taking memory and initialising");
   auto engine =
       std::make_unique<runtime::PipelineEngine>(*backend.device, backend.math, world, std::move(plan));
   engine->rank().initialise(engine->stream());
   accounting::HostTimes host(*backend.device->options().clock);
-  const RankContext context{job, world, engine, corpus, reports, host};
+  const RankContext context{job, world, engine, corpus, reports, host, progress};
+  follow_engine(context);
   StepBatches batches(job, corpus, place.replica, *backend.device);
   NumericsGuard guard(context, batches);
+  ReplicaCheck replica_check(context);
+  RecomputeCheck recompute_check(context, batches, options.at_step);
+  const std::string origin = resumed ? point.checkpoint->path() : "";
   if (resumed) {
-    load_model(*point.checkpoint, engine->rank(), engine->stream());
-    guard.spikes().restore(point.checkpoint->manifest().state.at("spike_losses"));
+    progress.starts("reading the checkpoint");
+    const auto start = std::chrono::steady_clock::now();
+    restore(point.checkpoint, context, guard);
+    reports.event("loaded", point.step,
+                  {{"path", point.checkpoint->path()},
+                   {"check_seconds", opening.check_seconds},
+                   {"load_seconds", seconds_since(start)}});
     point.checkpoint.reset();  // unmaps its files
   }
+  progress.starts("preparing the first step");
   Rearrangement rearrangement({job, asked, backend, world, engine, corpus, tokenizer.get(), batches, memory},
                               planned.request.costs, sizes, options.at_rearrangement);
   if (leads) setup.options.machine.memory_limit = rearrangement.room();
   BudgetSteering steering(context, rearrangement, std::move(setup));
   Checkpointing checkpointing(context, planned.job, paths, opening.claim.attempt, opening.fingerprint,
-                              matmul_plans, guard.spikes(), steering);
+                              matmul_plans, guard, steering);
+  Rollback rollback(context, paths, guard, origin, [&] { checkpointing.settle(); });
   StopRequests requests(
       stop, reports, [&] { return checkpointing.save_seconds(); },
       [&](const std::string& request, int64_t step) { steering.by_hand(request, step); });
@@ -258,22 +295,26 @@ ExitCode train(Job asked, const TrainOptions& options, transport::World& world, 
   StepTrace step_trace(context, paths, clocks);
   RunAccount run_account(engine->plan(), job, std::move(costs), share);
   StepAccounting step_accounting(context, backend.messenger(), clocks, step_report, run_account, steering);
-  steering.follow({&step_accounting});
+  steering.follow({&checkpointing, &step_accounting});
   StepLoop loop;
-  TrainStep train_step(context, batches, step_accounting);
+  TrainStep train_step(context, options.at_step, batches, guard, recompute_check, step_accounting);
   loop.train_step = [&](int64_t step, bool pauses) { return train_step(step, pauses); };
   loop.follows = [&] { return train_step.follows(); };
+  loop.roll_back = [&](const StepSummary& result, Decision& decision) {
+    return rollback.carry_out(result, decision);
+  };
   loop.vote = [&](const Decision& wishes) { return vote(world, wishes); };
-  loop.participants = {&guard,      &requests,   &step_report,   &step_accounting,
-                       &step_trace, &validation, &checkpointing, &steering};
+  loop.participants = {&recompute_check, &guard,      &replica_check, &requests,      &step_report,
+                       &step_accounting, &step_trace, &validation,    &checkpointing, &steering};
   const Decision decision = loop.run(point.step, job.run.steps);
+  progress.ends();
   if (const int64_t graphs = engine->captured_graphs(); leads && graphs > 0)
     reports.note(fmt::format("{} actions of rank 0 were launched as graphs", graphs));
   if (leads) {
     run_account.conclude(reports.status().step, memory, in_one_process, reports);
     run_account.advise(reports.status().step, job, reports);
   }
-  return conclude(context, decision, checkpointing.failure());
+  return conclude(context, decision, checkpointing);
 }
 
 }  // namespace penstock

@@ -23,6 +23,7 @@ void Validation::act(const StepSummary& result, const Decision& decision) {
         "an evaluation was asked for, but the job has no data.validation or evaluation.batches is 0");
     return;
   }
+  const watchdog::Progress::Doing at(context_.progress, watchdog::Phase::evaluation);
   const accounting::HostTimes::Doing doing(context_.host, accounting::Part::evaluation);
   const EvaluationResult evaluation =
       evaluate(*context_.engine, context_.world, context_.corpus, context_.job,

@@ -10,9 +10,13 @@ Decision vote(transport::World& world, const Decision& wishes) {
   constexpr uint64_t finished = 4;
   constexpr uint64_t trace = 8;
   constexpr uint64_t arrange = 16;
+  constexpr uint64_t saving = 32;
+  constexpr uint64_t rollback = 64;
+  constexpr uint64_t unfit = 128;
   std::array<uint64_t, 1> flags{(wishes.evaluate ? evaluate : 0) | (wishes.save ? save : 0) |
                                 (wishes.finished ? finished : 0) | (wishes.trace ? trace : 0) |
-                                (wishes.arrangement.empty() ? 0 : arrange)};
+                                (wishes.arrangement.empty() ? 0 : arrange) | (wishes.saving ? saving : 0) |
+                                (wishes.rollback ? rollback : 0) | (wishes.unfit ? unfit : 0)};
   // The lowest rank that stops, as a maximum: ranks that go on offer 0.
   std::array<int64_t, 1> stopper{wishes.stop ? world.size() - world.rank() : 0};
   world.all_or(flags);
@@ -21,8 +25,13 @@ Decision vote(transport::World& world, const Decision& wishes) {
   Decision decision;
   decision.evaluate = (flags[0] & evaluate) != 0;
   decision.save = (flags[0] & save) != 0;
+  decision.saving = (flags[0] & saving) != 0;
   decision.finished = (flags[0] & finished) != 0;
   decision.trace = (flags[0] & trace) != 0;
+  decision.rollback = (flags[0] & rollback) != 0;
+  decision.unfit = (flags[0] & unfit) != 0;
+  if (decision.rollback) decision.finished = decision.evaluate = false;
+  if (decision.rollback || decision.unfit) decision.save = false;
   if ((flags[0] & arrange) != 0) decision.arrangement = world.broadcast(wishes.arrangement, 0);
   decision.stop = stopper[0] > 0;
   if (decision.stop) {

@@ -66,8 +66,8 @@ class CpuAttention final : public math::Attention {
   explicit CpuAttention(int threads) : threads_(threads) {}
 
   math::Support supports(const AttentionShape& shape) const override {
-    if (shape.dtype != DType::fp32 && shape.dtype != DType::bf16) {
-      return math::Support::no("the CPU's attention takes fp32 and bf16");
+    if (shape.dtype != DType::fp32 && shape.dtype != DType::bf16 && shape.dtype != DType::fp16) {
+      return math::Support::no("the CPU's attention takes fp32, bf16 and fp16");
     }
     return math::check_attention_shape(shape);
   }

@@ -300,5 +300,6 @@ void run_attention_backward(const AttentionCall<T>& call) {
 
 template void run_attention_backward<float>(const AttentionCall<float>&);
 template void run_attention_backward<bfloat16>(const AttentionCall<bfloat16>&);
+template void run_attention_backward<float16>(const AttentionCall<float16>&);
 
 }  // namespace penstock::cpu

@@ -147,5 +147,6 @@ void run_attention_forward(const AttentionCall<T>& call) {
 
 template void run_attention_forward<float>(const AttentionCall<float>&);
 template void run_attention_forward<bfloat16>(const AttentionCall<bfloat16>&);
+template void run_attention_forward<float16>(const AttentionCall<float16>&);
 
 }  // namespace penstock::cpu

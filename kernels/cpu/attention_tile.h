@@ -7,6 +7,7 @@
 
 #include "kernels/cpu/lanes.h"
 #include "kernels/device/bfloat16.h"
+#include "kernels/device/float16.h"
 #include "kernels/math/attention.h"
 
 /// The pieces of flash attention on the CPU. A tile of queries is kept transposed, a query in each lane

@@ -87,4 +87,9 @@ float cross_entropy_row(float* logits, int64_t rows, int64_t vocab, int32_t targ
   return row_with_gradient(logits, rows, vocab, target, scale, gradient);
 }
 
+float cross_entropy_row(float* logits, int64_t rows, int64_t vocab, int32_t target, float scale,
+                        float16* gradient) {
+  return row_with_gradient(logits, rows, vocab, target, scale, gradient);
+}
+
 }  // namespace penstock::cpu

@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "kernels/device/bfloat16.h"
+#include "kernels/device/float16.h"
 
 namespace penstock::cpu {
 
@@ -17,5 +18,7 @@ float cross_entropy_row(float* logits, int64_t rows, int64_t vocab, int32_t targ
                         float* gradient);
 float cross_entropy_row(float* logits, int64_t rows, int64_t vocab, int32_t target, float scale,
                         bfloat16* gradient);
+float cross_entropy_row(float* logits, int64_t rows, int64_t vocab, int32_t target, float scale,
+                        float16* gradient);
 
 }  // namespace penstock::cpu

@@ -104,5 +104,7 @@ template void run_dropout<float>(const Tensor&, const Tensor&, const math::StepS
                                  const math::DropoutSite&, const Tensor&);
 template void run_dropout<bfloat16>(const Tensor&, const Tensor&, const math::StepScalars&,
                                     const math::DropoutSite&, const Tensor&);
+template void run_dropout<float16>(const Tensor&, const Tensor&, const math::StepScalars&,
+                                   const math::DropoutSite&, const Tensor&);
 
 }  // namespace penstock::cpu

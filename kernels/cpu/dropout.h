@@ -7,7 +7,7 @@
 
 namespace penstock::cpu {
 
-/// The loop of Pointwise::dropout, arguments checked; T is the element type (float or bfloat16).
+/// The loop of Pointwise::dropout, arguments checked; T is the element type (float, bfloat16 or float16).
 template <class T>
 void run_dropout(const Tensor& x, const Tensor& samples, const math::StepScalars& scalars,
                  const math::DropoutSite& site, const Tensor& y);

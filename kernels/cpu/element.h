@@ -19,6 +19,9 @@ inline void store(float& to, float value) {
 inline void store(bfloat16& to, float value) {
   to.bits = bfloat16(value).bits;
 }
+inline void store(float16& to, float value) {
+  to.bits = float16(value).bits;
+}
 
 /// term(0) + … + term(n − 1): 64 partial sums, element i in number i mod 64, added as a fixed tree. The order
 /// depends on n alone, so the bits depend neither on alignment nor on the vector width (contract C1 f).

@@ -6,8 +6,8 @@
 
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/stream.h"
-#include "kernels/device/bfloat16.h"
 #include "kernels/math/embedding_check.h"
+#include "kernels/math/with_element.h"
 
 namespace penstock::cpu {
 namespace {
@@ -47,17 +47,18 @@ void add_rows(const Tensor& dy, const Tensor& rows, const Tensor& table, int64_t
 class CpuEmbedding final : public math::Embedding {
  public:
   math::Support supports(DType dtype) const override {
-    if (dtype == DType::fp32 || dtype == DType::bf16) return math::Support::yes();
-    return math::Support::no(fmt::format("embeddings are fp32 or bf16, not {}", name_of(dtype)));
+    if (dtype == DType::fp32 || dtype == DType::bf16 || dtype == DType::fp16) return math::Support::yes();
+    return math::Support::no(fmt::format("embeddings are fp32, bf16 or fp16, not {}", name_of(dtype)));
   }
 
   void forward(Stream& stream, Tensor tokens, Tensor positions, Tensor token_table, Tensor position_table,
                Tensor y) override {
     const int64_t N = math::check_embedding_forward(tokens, positions, token_table, position_table, y).tokens;
-    CpuStream::of(stream).enqueue("embedding forward", [=] {
-      parallel_ranges(N, forward_tokens, [&](int64_t begin, int64_t end) {
-        const auto rows = y.dtype == DType::bf16 ? forward_rows<bfloat16> : forward_rows<float>;
-        rows(tokens, positions, token_table, position_table, y, begin, end);
+    math::with_element(y.dtype, [&]<class T>(T) {
+      CpuStream::of(stream).enqueue("embedding forward", [=] {
+        parallel_ranges(N, forward_tokens, [&](int64_t begin, int64_t end) {
+          forward_rows<T>(tokens, positions, token_table, position_table, y, begin, end);
+        });
       });
     });
   }
@@ -66,12 +67,13 @@ class CpuEmbedding final : public math::Embedding {
                 Tensor dposition_table) override {
     const int64_t C =
         math::check_embedding_backward(dy, tokens, positions, dtoken_table, dposition_table).channels;
-    CpuStream::of(stream).enqueue("embedding backward", [=] {
-      // Threads share channels, not tokens: each sum runs over ascending tokens whatever their number.
-      parallel_ranges(C, channel_block, [&](int64_t begin, int64_t end) {
-        const auto add = dy.dtype == DType::bf16 ? add_rows<bfloat16> : add_rows<float>;
-        add(dy, tokens, dtoken_table, begin, end);
-        if (dposition_table) add(dy, positions, dposition_table, begin, end);
+    math::with_element(dy.dtype, [&]<class T>(T) {
+      CpuStream::of(stream).enqueue("embedding backward", [=] {
+        // Threads share channels, not tokens: each sum runs over ascending tokens whatever their number.
+        parallel_ranges(C, channel_block, [&](int64_t begin, int64_t end) {
+          add_rows<T>(dy, tokens, dtoken_table, begin, end);
+          if (dposition_table) add_rows<T>(dy, positions, dposition_table, begin, end);
+        });
       });
     });
   }

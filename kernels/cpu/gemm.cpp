@@ -9,9 +9,9 @@
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/processor.h"
 #include "kernels/cpu/stream.h"
-#include "kernels/device/bfloat16.h"
 #include "kernels/device/error.h"
 #include "kernels/math/gemm_check.h"
+#include "kernels/math/with_element.h"
 
 namespace penstock::cpu {
 namespace {
@@ -99,11 +99,8 @@ class CpuLinear final : public math::Linear {
     CpuStream::of(stream).enqueue("linear backward_bias", [=] {
       const int64_t tokens = dy.shape[0];
       const int64_t columns = dy.shape[1];
-      if (dy.dtype == DType::bf16) {
-        column_sums(dy.as<const bfloat16>(), tokens, columns, dbias.as<float>());
-      } else {
-        column_sums(dy.as<const float>(), tokens, columns, dbias.as<float>());
-      }
+      math::with_element(
+          dy.dtype, [&]<class T>(T) { column_sums(dy.as<const T>(), tokens, columns, dbias.as<float>()); });
     });
   }
 
@@ -137,10 +134,10 @@ class CpuGemm final : public math::Gemm {
 }  // namespace
 
 math::Support supports_products(DType dtype) {
-  if (dtype == DType::fp32) return math::Support::yes();
+  if (dtype == DType::fp32 || dtype == DType::fp16) return math::Support::yes();
   if (dtype != DType::bf16) {
     return math::Support::no(
-        fmt::format("the processor's matrix products are fp32 and bf16, not {}", name_of(dtype)));
+        fmt::format("the processor's matrix products are fp32, bf16 and fp16, not {}", name_of(dtype)));
   }
   if (!processor_has_bf16()) {
     return math::Support::no(

@@ -10,9 +10,9 @@
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/stream.h"
 #include "kernels/device/arena.h"
-#include "kernels/device/bfloat16.h"
 #include "kernels/device/error.h"
 #include "kernels/math/head_check.h"
+#include "kernels/math/with_element.h"
 
 namespace penstock::cpu {
 namespace {
@@ -89,7 +89,8 @@ class CpuHead final : public math::HeadPlan {
     }
     const auto cells = static_cast<size_t>(block_ * shape.rows);
     gradient_offset_ = aligned(cells * sizeof(float));
-    scratch_offset_ = gradient_offset_ + (shape.dtype == DType::bf16 ? aligned(cells * sizeof(bfloat16)) : 0);
+    scratch_offset_ =
+        gradient_offset_ + (shape.dtype == DType::fp32 ? 0 : aligned(cells * size_of(shape.dtype)));
     size_t scratch = whole_.workspace_bytes();
     if (rest_) scratch = std::max(scratch, rest_->workspace_bytes());
     for (const GenerationProduct& step : generation_)
@@ -121,18 +122,15 @@ class CpuHead final : public math::HeadPlan {
     math::check_head_loss_and_backward(shape_, x, w, targets, scalars, losses, dx, dw, workspace,
                                        workspace_bytes());
     CpuStream::of(stream).enqueue("head loss_and_backward", [=, this] {
-      void* gradient = workspace.as<char>() + (shape_.dtype == DType::bf16 ? gradient_offset_ : 0);
+      void* gradient = workspace.as<char>() + (shape_.dtype == DType::fp32 ? 0 : gradient_offset_);
       each_block([&](int64_t begin, int64_t count, BlockProducts& products) {
         products.logits.run(row(x, begin), w.data, nullptr, workspace.data, scratch(workspace));
         const int32_t* target = targets.as<const int32_t>() + begin;
         float* loss = losses.as<float>() + begin;
-        if (shape_.dtype == DType::bf16) {
+        math::with_element(shape_.dtype, [&]<class T>(T) {
           softmax(workspace.as<float>(), count, target, scalars->gradient_scale, loss,
-                  static_cast<bfloat16*>(gradient));
-        } else {
-          softmax(workspace.as<float>(), count, target, scalars->gradient_scale, loss,
-                  static_cast<float*>(gradient));
-        }
+                  static_cast<T*>(gradient));
+        });
         products.backward_input.run(gradient, w.data, nullptr, row(dx, begin), scratch(workspace));
         products.backward_weight.run(gradient, row(x, begin), nullptr, dw.data, scratch(workspace));
       });
@@ -183,7 +181,7 @@ class CpuHead final : public math::HeadPlan {
   BlockProducts whole_;
   std::optional<BlockProducts> rest_;
   std::vector<GenerationProduct> generation_;
-  size_t gradient_offset_ = 0;  ///< in the workspace, after the logits: bf16 gradients of the logits
+  size_t gradient_offset_ = 0;  ///< in the workspace, after the logits: narrow gradients of the logits
   size_t scratch_offset_ = 0;
   size_t workspace_bytes_ = 0;
 };

@@ -165,8 +165,8 @@ class CpuNorm final : public math::Norm {
  public:
   math::Support supports(DType dtype, int64_t channels) const override {
     if (channels < 1) return math::Support::no("a norm needs at least 1 channel");
-    if (dtype != DType::fp32 && dtype != DType::bf16) {
-      return math::Support::no("the CPU norms take fp32 and bf16");
+    if (dtype != DType::fp32 && dtype != DType::bf16 && dtype != DType::fp16) {
+      return math::Support::no("the CPU norms take fp32, bf16 and fp16");
     }
     return math::Support::yes();
   }

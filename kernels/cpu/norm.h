@@ -7,7 +7,7 @@
 
 namespace penstock::cpu {
 
-/// Vectorised loops over rows; fp32 and bf16, any number of channels.
+/// Vectorised loops over rows; fp32, bf16 and fp16, any number of channels.
 std::unique_ptr<math::Norm> make_norm(Device& device);
 
 }  // namespace penstock::cpu

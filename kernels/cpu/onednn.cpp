@@ -10,7 +10,9 @@
 #include <oneapi/dnnl/dnnl.hpp>
 #include <oneapi/dnnl/dnnl_debug.h>
 
+#include "kernels/cpu/convert.h"
 #include "kernels/cpu/thread_scope.h"
+#include "kernels/device/arena.h"
 #include "kernels/device/error.h"
 
 namespace penstock::cpu {
@@ -35,7 +37,7 @@ dnnl::memory::data_type type_of(DType dtype) {
     case DType::bf16:
       return dnnl::memory::data_type::bf16;
     default:
-      throw UsageError(fmt::format("matrix products take fp32 and bf16, not {}", name_of(dtype)));
+      throw UsageError(fmt::format("oneDNN is given fp32 and bf16, not {}", name_of(dtype)));
   }
 }
 
@@ -116,10 +118,37 @@ class Primitive {
   size_t count_ = 0;
 };
 
+/// A product of fp16 as it is computed: in fp32.
+ProductShape computed(ProductShape shape) {
+  if (shape.in == DType::fp16) shape.in = DType::fp32;
+  if (shape.out == DType::fp16) shape.out = DType::fp32;
+  return shape;
+}
+
+/// Where the wide copies of fp16 operands lie in the workspace, before the primitives' own.
+struct WideOperands {
+  explicit WideOperands(const ProductShape& shape)
+      : in(shape.in == DType::fp16),
+        out(shape.out == DType::fp16),
+        a_elements(shape.rows * shape.depth),
+        b_elements(shape.depth * shape.columns),
+        y_elements(shape.rows * shape.columns),
+        b_place(in ? bytes_of(a_elements) : 0),
+        y_place(b_place + (in ? bytes_of(b_elements) : 0)),
+        end(y_place + (out ? bytes_of(y_elements) : 0)) {}
+
+  static size_t bytes_of(int64_t elements) { return aligned(static_cast<size_t>(elements) * sizeof(float)); }
+
+  bool in;   ///< whether a and b are widened
+  bool out;  ///< whether y is rounded
+  int64_t a_elements, b_elements, y_elements;
+  size_t b_place, y_place, end;
+};
+
 }  // namespace
 
 struct Product::Impl {
-  explicit Impl(const ProductShape& whole) : shape(whole), stream(engine()) {
+  explicit Impl(const ProductShape& whole) : shape(computed(whole)), wide(whole), stream(engine()) {
     if (!shape.a_transposed || shape.depth <= depth_block) {
       first.emplace(shape);
       return;
@@ -131,7 +160,10 @@ struct Product::Impl {
     if (piece.depth > 0) last.emplace(piece);
   }
 
+  void run(const void* a, const void* b, const void* bias, void* y, void* workspace);
+
   ProductShape shape;
+  WideOperands wide;
   dnnl::stream stream;
   std::optional<Primitive> first;  ///< the whole product, or one block of depth_block
   std::optional<Primitive> last;   ///< the block that remains
@@ -159,14 +191,27 @@ Product::~Product() {
 Product::Product(Product&&) noexcept = default;
 
 size_t Product::workspace_bytes() const {
-  return std::max(impl_->first->workspace_bytes(), impl_->last ? impl_->last->workspace_bytes() : 0);
+  return impl_->wide.end +
+         std::max(impl_->first->workspace_bytes(), impl_->last ? impl_->last->workspace_bytes() : 0);
 }
 
 void Product::run(const void* a, const void* b, const void* bias, void* y, void* workspace) {
-  Impl& impl = *impl_;
-  const ProductShape& shape = impl.shape;
+  const WideOperands& wide = impl_->wide;
+  auto* const memory = static_cast<char*>(workspace);
+  const auto at = [memory](size_t place) { return reinterpret_cast<float*>(memory + place); };
+  if (wide.in) {
+    convert_elements(static_cast<const float16*>(a), wide.a_elements, at(0));
+    convert_elements(static_cast<const float16*>(b), wide.b_elements, at(wide.b_place));
+    a = at(0);
+    b = at(wide.b_place);
+  }
+  impl_->run(a, b, bias, wide.out ? at(wide.y_place) : y, memory + wide.end);
+  if (wide.out) convert_elements(at(wide.y_place), wide.y_elements, static_cast<float16*>(y));
+}
+
+void Product::Impl::run(const void* a, const void* b, const void* bias, void* y, void* workspace) {
   if (!shape.a_transposed) {
-    impl.first->run(impl.stream, a, b, bias, y, workspace);
+    first->run(stream, a, b, bias, y, workspace);
     return;
   }
   const auto* a_bytes = static_cast<const char*>(a);
@@ -175,8 +220,8 @@ void Product::run(const void* a, const void* b, const void* bias, void* y, void*
   // Element (k, 0) of b as stored: a row further where it is (K,N), an element further where it is (N,K).
   const int64_t b_step = shape.b_transposed ? 1 : shape.columns;
   for (int64_t k = 0; k < shape.depth; k += depth_block) {
-    Primitive& primitive = k + depth_block <= shape.depth || !impl.last ? *impl.first : *impl.last;
-    primitive.run(impl.stream, a_bytes + k * shape.rows * element, b_bytes + k * b_step * element, bias, y,
+    Primitive& primitive = k + depth_block <= shape.depth || !last ? *first : *last;
+    primitive.run(stream, a_bytes + k * shape.rows * element, b_bytes + k * b_step * element, bias, y,
                   workspace);
   }
 }

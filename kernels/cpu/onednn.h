@@ -8,7 +8,8 @@
 
 namespace penstock::cpu {
 
-/// One matrix product y (M,N) = a (M,K) · b (K,N), sums in fp32.
+/// One matrix product y (M,N) = a (M,K) · b (K,N), sums in fp32. fp16 is emulated: its operands are widened,
+/// multiplied as fp32, and y is rounded.
 struct ProductShape {
   int64_t rows = 0;     ///< M
   int64_t columns = 0;  ///< N

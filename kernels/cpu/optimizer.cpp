@@ -4,25 +4,26 @@
 
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/stream.h"
-#include "kernels/device/bfloat16.h"
 #include "kernels/math/optimizer_check.h"
+#include "kernels/math/with_element.h"
 
 namespace penstock::cpu {
 namespace {
 
 constexpr int64_t grain = 16384;
 
+template <class Copy>
 struct AdamWState {
   float* __restrict parameter;
   const float* __restrict gradient;
   float* __restrict moment1;
   float* __restrict moment2;
-  bfloat16* __restrict copy;
+  Copy* __restrict copy;  ///< null where there is none
 };
 
-template <bool with_copy>
-void update(const AdamWState& state, const math::AdamWConstants& constants, const math::StepScalars& scalars,
-            int64_t begin, int64_t end) {
+template <bool with_copy, class Copy>
+void update(const AdamWState<Copy>& state, const math::AdamWConstants& constants,
+            const math::StepScalars& scalars, int64_t begin, int64_t end) {
   const auto [parameter, gradient, moment1, moment2, copy] = state;
   const float beta1 = constants.beta1;
   const float beta2 = constants.beta2;
@@ -41,7 +42,7 @@ void update(const AdamWState& state, const math::AdamWConstants& constants, cons
     moment1[i] = m;
     moment2[i] = v;
     parameter[i] = p;
-    if constexpr (with_copy) copy[i] = bfloat16(p);
+    if constexpr (with_copy) copy[i] = static_cast<Copy>(p);
   }
 }
 
@@ -50,17 +51,19 @@ class CpuOptimizer final : public math::Optimizer {
   void adamw(Stream& stream, Tensor parameter, Tensor gradient, Tensor moment1, Tensor moment2, Tensor copy,
              math::AdamWConstants constants, const math::StepScalars* scalars) override {
     math::check_adamw(parameter, gradient, moment1, moment2, copy, scalars);
-    const AdamWState state{parameter.as<float>(), gradient.as<const float>(), moment1.as<float>(),
-                           moment2.as<float>(), copy.as<bfloat16>()};
     const int64_t count = parameter.elements();
-    CpuStream::of(stream).enqueue("adamw", [=] {
-      if (scalars->apply == 0) return;
-      parallel_ranges(count, grain, [&](int64_t begin, int64_t end) {
-        if (state.copy != nullptr) {
-          update<true>(state, constants, *scalars, begin, end);
-        } else {
-          update<false>(state, constants, *scalars, begin, end);
-        }
+    math::with_element(copy ? copy.dtype : DType::bf16, [&]<class Copy>(Copy) {
+      const AdamWState<Copy> state{parameter.as<float>(), gradient.as<const float>(), moment1.as<float>(),
+                                   moment2.as<float>(), copy.as<Copy>()};
+      CpuStream::of(stream).enqueue("adamw", [=] {
+        if (scalars->apply == 0) return;
+        parallel_ranges(count, grain, [&](int64_t begin, int64_t end) {
+          if (state.copy != nullptr) {
+            update<true>(state, constants, *scalars, begin, end);
+          } else {
+            update<false>(state, constants, *scalars, begin, end);
+          }
+        });
       });
     });
   }

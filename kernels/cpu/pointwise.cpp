@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "kernels/cpu/convert.h"
 #include "kernels/cpu/dropout.h"
 #include "kernels/cpu/element.h"
 #include "kernels/cpu/parallel.h"
@@ -101,8 +102,8 @@ void for_elements(int64_t count, T* y, const Element& element) {
 class CpuPointwise final : public math::Pointwise {
  public:
   math::Support supports(DType dtype) const override {
-    if (dtype != DType::fp32 && dtype != DType::bf16) {
-      return math::Support::no("the CPU's element-wise operations take fp32 and bf16");
+    if (dtype != DType::fp32 && dtype != DType::bf16 && dtype != DType::fp16) {
+      return math::Support::no("the CPU's element-wise operations take fp32, bf16 and fp16");
     }
     return math::Support::yes();
   }
@@ -172,7 +173,7 @@ class CpuPointwise final : public math::Pointwise {
     with_element(src.dtype, [&]<class From>(From) {
       with_element(dst.dtype, [&]<class To>(To) {
         CpuStream::of(stream).enqueue("convert", [=, in = src.as<const From>()] {
-          for_elements(src.elements(), dst.as<To>(), [in](int64_t i) { return static_cast<float>(in[i]); });
+          convert_elements(in, src.elements(), dst.as<To>());
         });
       });
     });

@@ -7,7 +7,7 @@
 
 namespace penstock::cpu {
 
-/// Vectorised loops, fp32 and bf16.
+/// Vectorised loops, fp32, bf16 and fp16.
 std::unique_ptr<math::Pointwise> make_pointwise(Device& device);
 
 }  // namespace penstock::cpu

@@ -8,8 +8,8 @@
 
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/stream.h"
-#include "kernels/device/bfloat16.h"
 #include "kernels/math/check.h"
+#include "kernels/math/with_element.h"
 
 namespace penstock::cpu {
 namespace {
@@ -53,6 +53,11 @@ int64_t nonfinite(const bfloat16* x, int64_t count) {
   for (int64_t i = 0; i < count; ++i) found += (x[i].bits & 0x7f80U) == 0x7f80U ? 1 : 0;
   return found;
 }
+int64_t nonfinite(const float16* x, int64_t count) {
+  int64_t found = 0;
+  for (int64_t i = 0; i < count; ++i) found += (x[i].bits & 0x7c00U) == 0x7c00U ? 1 : 0;
+  return found;
+}
 
 template <class T>
 double ascending_sum(const T* values, int64_t count) {
@@ -94,24 +99,25 @@ class CpuReduce final : public math::Reduce {
         .present("sums", sums, {DType::fp64})
         .that(scalars != nullptr, "scalars are absent");
     CpuStream::of(stream).enqueue("global_norm", [=] {
-      const double norm = std::sqrt(ascending_sum(sums.as<const double>(), sums.elements()));
+      const double unscale = 1.0 / static_cast<double>(scalars->loss_scale);
+      const double norm = std::sqrt(ascending_sum(sums.as<const double>(), sums.elements())) * unscale;
+      const double clip = clip_norm > 0 ? std::min(1.0, static_cast<double>(clip_norm) / (norm + 1e-6)) : 1.0;
       scalars->gradient_norm = norm;
-      scalars->clip_factor =
-          clip_norm > 0 ? static_cast<float>(std::min(1.0, static_cast<double>(clip_norm) / (norm + 1e-6)))
-                        : 1.0F;
+      scalars->clip_factor = static_cast<float>(clip * unscale);
       scalars->apply = std::isfinite(norm) ? 1 : 0;
     });
   }
 
   void count_nonfinite(Stream& stream, Tensor x, int64_t* out) override {
     ArgumentCheck("count_nonfinite")
-        .present("x", x, {DType::fp32, DType::bf16})
+        .present("x", x, {DType::fp32, DType::bf16, DType::fp16})
         .that(out != nullptr, "out is absent");
     CpuStream::of(stream).enqueue("count_nonfinite", [=] {
       std::atomic<int64_t> found{0};
-      parallel_ranges(x.elements(), nonfinite_grain, [&](int64_t begin, int64_t end) {
-        found += x.dtype == DType::bf16 ? nonfinite(x.as<const bfloat16>() + begin, end - begin)
-                                        : nonfinite(x.as<const float>() + begin, end - begin);
+      math::with_element(x.dtype, [&]<class T>(T) {
+        parallel_ranges(x.elements(), nonfinite_grain, [&](int64_t begin, int64_t end) {
+          found += nonfinite(x.as<const T>() + begin, end - begin);
+        });
       });
       *out += found;
     });

@@ -139,7 +139,10 @@ void CpuStream::host_task(const char* name, double cost, std::function<void()> t
 }
 
 void CpuStream::stamp(double* seconds) {
-  enqueue_ordering(claim(), "stamp", [seconds](CpuStream& stream) { *seconds = stream.now(); });
+  // Other threads may look at it meanwhile.
+  enqueue_ordering(claim(), "stamp", [seconds](CpuStream& stream) {
+    std::atomic_ref<double>(*seconds).store(stream.now(), std::memory_order_relaxed);
+  });
 }
 
 void CpuStream::synchronize() {

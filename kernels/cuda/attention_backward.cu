@@ -231,5 +231,6 @@ void attention_backward(StreamHandle stream, const AttentionBackward<T>& call) {
 
 template void attention_backward(StreamHandle, const AttentionBackward<float>&);
 template void attention_backward(StreamHandle, const AttentionBackward<bfloat16>&);
+template void attention_backward(StreamHandle, const AttentionBackward<float16>&);
 
 }  // namespace penstock::cuda

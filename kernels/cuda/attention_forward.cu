@@ -111,7 +111,7 @@ __global__ void __launch_bounds__(attention_threads)
 template <class T>
 void attention_forward(StreamHandle stream, const AttentionForward<T>& call) {
   const math::AttentionShape& shape = call.shape;
-  if constexpr (std::is_same_v<T, bfloat16>) {
+  if constexpr (!std::is_same_v<T, float>) {
     if (shape.head_dim % 8 == 0) return attention_forward_tensor(stream, call);
   }
   const bool whole = aligned(call.qkv, call.out) && shape.head_dim % 4 == 0;
@@ -128,5 +128,6 @@ void attention_forward(StreamHandle stream, const AttentionForward<T>& call) {
 
 template void attention_forward(StreamHandle, const AttentionForward<float>&);
 template void attention_forward(StreamHandle, const AttentionForward<bfloat16>&);
+template void attention_forward(StreamHandle, const AttentionForward<float16>&);
 
 }  // namespace penstock::cuda

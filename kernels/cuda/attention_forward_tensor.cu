@@ -12,32 +12,32 @@ namespace {
 constexpr int tensor_threads = 128;  ///< a warp has 16 queries of the tile
 constexpr int key_blocks = attention_tile / 8;
 
-/// Tiles of 64 rows in shared memory as bf16.
+/// Tiles of 64 rows in shared memory as bf16 or fp16.
 template <int max_dim>
 struct TensorTiles {
   static constexpr int stride = max_dim + 8;  ///< 8: rows start in other banks, and stay 16-byte aligned
   static constexpr int elements = attention_tile * stride;
   static constexpr int steps = max_dim / 16;  ///< of 16 channels
   /// Keys and values of the tile at hand, and of the next.
-  static constexpr size_t shared_bytes = 4 * elements * sizeof(bfloat16);
+  static constexpr size_t shared_bytes = 4 * elements * sizeof(uint16_t);
 };
 
 /// to (64, max_dim) = the first `rows` rows of `from`, 0 beyond them and beyond head_dim channels. With
 /// `whole` it only starts.
-template <int max_dim>
-__device__ void start_tile(const bfloat16* from, int64_t row_stride, int64_t rows, int64_t head_dim,
-                           bool whole, Shared<bfloat16> to) {
+template <int max_dim, class T>
+__device__ void start_tile(const T* from, int64_t row_stride, int64_t rows, int64_t head_dim, bool whole,
+                           Shared<T> to) {
   constexpr int packs = max_dim / 8;
   for (int i = static_cast<int>(threadIdx.x); i < attention_tile * packs; i += tensor_threads) {
     const int row = i / packs;
     const int channel = i % packs * 8;
     const bool present = row < rows && channel < head_dim;
-    const bfloat16* const source = present ? from + row * row_stride + channel : from;
-    const Shared<bfloat16> place = to + (row * TensorTiles<max_dim>::stride + channel);
+    const T* const source = present ? from + row * row_stride + channel : from;
+    const Shared<T> place = to + (row * TensorTiles<max_dim>::stride + channel);
     if (whole) {
       copy_async(place, source, present);
     } else {
-      for (int e = 0; e < 8; ++e) place[e] = present ? source[e] : bfloat16{};
+      for (int e = 0; e < 8; ++e) place[e] = present ? source[e] : T{};
     }
   }
 }
@@ -51,9 +51,9 @@ __device__ float over_quad(float value, const Combine& combine) {
 
 /// As attention_forward_kernel: a block a tile of 64 queries of a head, one pass over the keys they see.
 /// While a tile of keys and values is used, the next one is on its way.
-template <int max_dim>
+template <class T, int max_dim>
 __global__ void __launch_bounds__(tensor_threads)
-    attention_forward_tensor_kernel(AttentionForward<bfloat16> call, float scale, bool whole) {
+    attention_forward_tensor_kernel(AttentionForward<T> call, float scale, bool whole) {
   using Tiles = TensorTiles<max_dim>;
   constexpr int stride = Tiles::stride;
   const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -64,7 +64,7 @@ __global__ void __launch_bounds__(tensor_threads)
   const int matrix_row = lane % 8;
   const AttentionPlaces places(call.shape);
   const int used_steps = static_cast<int>((places.head_dim + 15) / 16);
-  const Shared<bfloat16> memory = dynamic_shared<bfloat16>();
+  const Shared<T> memory = dynamic_shared<T>();
   const int64_t tile = gridDim.x - 1 - blockIdx.x;  // the last see most keys: they come first
   const int64_t batch = blockIdx.y / places.heads;
   const int64_t head = blockIdx.y % places.heads;
@@ -76,7 +76,7 @@ __global__ void __launch_bounds__(tensor_threads)
   const auto start_keys_and_values = [&](int64_t key_tile) {
     const int64_t first = key_tile * attention_tile;
     const int64_t keys = min(static_cast<int64_t>(attention_tile), places.tokens - first);
-    const Shared<bfloat16> to = memory + (key_tile - first_tile) % 2 * 2 * Tiles::elements;
+    const Shared<T> to = memory + (key_tile - first_tile) % 2 * 2 * Tiles::elements;
     start_tile<max_dim>(call.qkv + places.key(batch, first, group), places.row(), keys, places.head_dim,
                         whole, to);
     start_tile<max_dim>(call.qkv + places.value(batch, first, group), places.row(), keys, places.head_dim,
@@ -84,7 +84,7 @@ __global__ void __launch_bounds__(tensor_threads)
   };
 
   // The queries pass through the place of the second tile into registers.
-  const Shared<bfloat16> query = memory + 2 * Tiles::elements;
+  const Shared<T> query = memory + 2 * Tiles::elements;
   start_tile<max_dim>(call.qkv + places.query(batch, first_query, head), places.row(), queries,
                       places.head_dim, whole, query);
   commit_async();
@@ -117,8 +117,8 @@ __global__ void __launch_bounds__(tensor_threads)
     commit_async();
     wait_async<1>();
     __syncthreads();
-    const Shared<bfloat16> key = memory + (key_tile - first_tile) % 2 * 2 * Tiles::elements;
-    const Shared<bfloat16> value = key + Tiles::elements;
+    const Shared<T> key = memory + (key_tile - first_tile) % 2 * 2 * Tiles::elements;
+    const Shared<T> value = key + Tiles::elements;
 
     float score[key_blocks][4] = {};
 #pragma unroll
@@ -129,8 +129,8 @@ __global__ void __launch_bounds__(tensor_threads)
         uint32_t b[4];
         const int row = 8 * n + matrix / 2 * 8 + matrix_row;
         load_matrices(b, key + (row * stride + 16 * step + matrix % 2 * 8));
-        multiply_matrices(score[n], q[step], b[0], b[1]);
-        multiply_matrices(score[n + 1], q[step], b[2], b[3]);
+        multiply_matrices<T>(score[n], q[step], b[0], b[1]);
+        multiply_matrices<T>(score[n + 1], q[step], b[2], b[3]);
       }
     }
 
@@ -170,17 +170,17 @@ __global__ void __launch_bounds__(tensor_threads)
 
 #pragma unroll
     for (int n = 0; n < key_blocks; n += 2) {
-      const uint32_t a[4] = {pack_bf16(score[n][0], score[n][1]), pack_bf16(score[n][2], score[n][3]),
-                             pack_bf16(score[n + 1][0], score[n + 1][1]),
-                             pack_bf16(score[n + 1][2], score[n + 1][3])};
+      const uint32_t a[4] = {pack<T>(score[n][0], score[n][1]), pack<T>(score[n][2], score[n][3]),
+                             pack<T>(score[n + 1][0], score[n + 1][1]),
+                             pack<T>(score[n + 1][2], score[n + 1][3])};
 #pragma unroll
       for (int d = 0; d < Tiles::steps; ++d) {
         if (d >= used_steps) continue;
         uint32_t b[4];
         const int row = 8 * n + matrix % 2 * 8 + matrix_row;
         load_transposed(b, value + (row * stride + 16 * d + matrix / 2 * 8));
-        multiply_matrices(output[2 * d], a, b[0], b[1]);
-        multiply_matrices(output[2 * d + 1], a, b[2], b[3]);
+        multiply_matrices<T>(output[2 * d], a, b[0], b[1]);
+        multiply_matrices<T>(output[2 * d + 1], a, b[2], b[3]);
       }
     }
     __syncthreads();  // the tile has been used
@@ -192,7 +192,7 @@ __global__ void __launch_bounds__(tensor_threads)
     if (row >= queries) continue;
     const float factor = 1.0F / sum[r];
     if (pair == 0) call.lse[places.lse(batch, head, token[r])] = largest[r] + logf(sum[r]);
-    bfloat16* const to = call.out + places.out(batch, token[r], head);
+    T* const to = call.out + places.out(batch, token[r], head);
 #pragma unroll
     for (int n = 0; n < 2 * Tiles::steps; ++n) {
       store<2>(to, 8 * n + pair, places.head_dim, whole,
@@ -203,12 +203,13 @@ __global__ void __launch_bounds__(tensor_threads)
 
 }  // namespace
 
-void attention_forward_tensor(StreamHandle stream, const AttentionForward<bfloat16>& call) {
+template <class T>
+void attention_forward_tensor(StreamHandle stream, const AttentionForward<T>& call) {
   const math::AttentionShape& shape = call.shape;
   const bool whole = aligned(call.qkv, call.out);
   const float scale = 1.0F / std::sqrt(static_cast<float>(shape.head_dim));
   with_padded_head(shape.head_dim, [&]<int max_dim>(std::integral_constant<int, max_dim>) {
-    launch("attention_forward_tensor", attention_forward_tensor_kernel<max_dim>,
+    launch("attention_forward_tensor", attention_forward_tensor_kernel<T, max_dim>,
            {.blocks_x = ceil_divide(shape.tokens, attention_tile),
             .blocks_y = shape.batch * shape.heads,
             .threads = tensor_threads,
@@ -216,5 +217,8 @@ void attention_forward_tensor(StreamHandle stream, const AttentionForward<bfloat
            stream, call, scale, whole);
   });
 }
+
+template void attention_forward_tensor(StreamHandle, const AttentionForward<bfloat16>&);
+template void attention_forward_tensor(StreamHandle, const AttentionForward<float16>&);
 
 }  // namespace penstock::cuda

@@ -4,10 +4,11 @@
 
 #include "kernels/cuda/stream_handle.h"
 #include "kernels/device/bfloat16.h"
+#include "kernels/device/float16.h"
 #include "kernels/math/attention.h"
 
 /// Launchers of attention_forward.cu, attention_forward_tensor.cu and attention_backward.cu: the flash-style
-/// attention that is always there. T: float or bfloat16. Pointers are device memory; formulas in
+/// attention that is always there. T: float, bfloat16 or float16. Pointers are device memory; formulas in
 /// kernels/math/attention.h.
 namespace penstock::cuda {
 
@@ -26,9 +27,10 @@ struct AttentionForward {
 template <class T>
 void attention_forward(StreamHandle stream, const AttentionForward<T>& call);
 
-/// The same on tensor cores, for heads of multiples of 8 channels: probabilities are rounded to bf16 before
-/// they meet the values, sums are fp32.
-void attention_forward_tensor(StreamHandle stream, const AttentionForward<bfloat16>& call);
+/// The same on tensor cores, for heads of multiples of 8 channels and T bfloat16 or float16: probabilities
+/// are rounded to T before they meet the values, sums are fp32.
+template <class T>
+void attention_forward_tensor(StreamHandle stream, const AttentionForward<T>& call);
 
 template <class T>
 struct AttentionBackward {

@@ -11,7 +11,7 @@ constexpr int threads = 256;
 /// Few: it shares the GPU with products, and is bound by the memory of peers.
 constexpr int64_t most_blocks = 64;
 
-// bf16 is combined in fp32, everything else in its own type.
+// bf16 and fp16 are combined in fp32, everything else in its own type.
 template <class T>
 __device__ T operand(T value) {
   return value;
@@ -19,10 +19,13 @@ __device__ T operand(T value) {
 __device__ float operand(bfloat16 value) {
   return to_float(value);
 }
+__device__ float operand(float16 value) {
+  return to_float(value);
+}
 template <class T, class Sum>
 __device__ void store(T& place, Sum value) {
-  if constexpr (std::is_same_v<T, bfloat16>) {
-    place = from_float<bfloat16>(value);
+  if constexpr (std::is_same_v<T, bfloat16> || std::is_same_v<T, float16>) {
+    place = from_float<T>(value);
   } else {
     place = value;
   }
@@ -85,6 +88,7 @@ void combine(StreamHandle stream, DType dtype, const CombinePointers& pointers, 
     case DType::i64:
       return start<int64_t>(stream, pointers, how, from, to, count);
     case DType::fp16:
+      return start<float16>(stream, pointers, how, from, to, count);
     case DType::u8:
       break;  // no communicator combines them
   }

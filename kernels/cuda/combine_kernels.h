@@ -19,8 +19,8 @@ struct CombinePointers {
 };
 
 /// outputs[·][to + i] = inputs[0][from + i] ∘ inputs[1][from + i] ∘ …, from the left, for i in [0, count). An
-/// output may be an input where from = to. fp32, fp64, i32, i64 in their own type, bf16 in fp32, rounded
-/// once.
+/// output may be an input where from = to. fp32, fp64, i32, i64 in their own type, bf16 and fp16 in
+/// fp32, rounded once.
 void combine(StreamHandle stream, DType dtype, const CombinePointers& pointers, Combine how, int64_t from,
              int64_t to, int64_t count);
 

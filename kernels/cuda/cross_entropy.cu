@@ -120,5 +120,7 @@ template void cross_entropy_loss_and_gradient(StreamHandle, const CrossEntropy&,
                                               const math::StepScalars*);
 template void cross_entropy_loss_and_gradient(StreamHandle, const CrossEntropy&, bfloat16*,
                                               const math::StepScalars*);
+template void cross_entropy_loss_and_gradient(StreamHandle, const CrossEntropy&, float16*,
+                                              const math::StepScalars*);
 
 }  // namespace penstock::cuda

@@ -6,7 +6,7 @@
 #include "kernels/math/step_scalars.h"
 
 /// Launchers of cross_entropy.cu: softmax with cross-entropy of a block of tokens' logits. Pointers are
-/// device memory; T: float or bfloat16.
+/// device memory; T: float, bfloat16 or float16.
 namespace penstock::cuda {
 
 /// `tokens` rows of `rows` logits each, of which the first `vocab` are real.

@@ -39,7 +39,8 @@ void check_cublas(cublasStatus_t status, std::string_view doing, std::string_vie
 cudaDataType_t cublas_type(DType dtype) {
   if (dtype == DType::fp32) return CUDA_R_32F;
   if (dtype == DType::bf16) return CUDA_R_16BF;
-  throw UsageError(fmt::format("matrix products are fp32 and bf16, not {}", name_of(dtype)));
+  if (dtype == DType::fp16) return CUDA_R_16F;
+  throw UsageError(fmt::format("matrix products are fp32, bf16 and fp16, not {}", name_of(dtype)));
 }
 
 }  // namespace penstock::cuda

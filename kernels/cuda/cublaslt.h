@@ -28,7 +28,7 @@ using LtLayout = std::unique_ptr<cublasLtMatrixLayoutOpaque_t, CublasDeleter<cub
 using LtPreference =
     std::unique_ptr<cublasLtMatmulPreferenceOpaque_t, CublasDeleter<cublasLtMatmulPreferenceDestroy>>;
 
-/// fp32 and bf16; UsageError for others.
+/// fp32, bf16 and fp16; UsageError for others.
 cudaDataType_t cublas_type(DType dtype);
 
 }  // namespace penstock::cuda

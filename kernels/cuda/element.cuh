@@ -3,9 +3,11 @@
 #include <cstdint>
 
 #include <cuda_bf16.h>
+#include <cuda_fp16.h>
 
 #include "kernels/cuda/shared_memory.cuh"
 #include "kernels/device/bfloat16.h"
+#include "kernels/device/float16.h"
 
 /// Element types in device code, and the accesses that all kernels share: 16 bytes at a time where memory
 /// allows, one by one where it does not, into the same registers in the same order, so that an element's bits
@@ -17,6 +19,9 @@ __device__ inline float to_float(float value) {
 }
 __device__ inline float to_float(bfloat16 value) {
   return __uint_as_float(static_cast<unsigned>(value.bits) << 16);
+}
+__device__ inline float to_float(float16 value) {
+  return __half2float(__ushort_as_half(value.bits));
 }
 
 /// value, rounded to nearest even.
@@ -30,6 +35,12 @@ template <>
 __device__ inline bfloat16 from_float<bfloat16>(float value) {
   bfloat16 result;
   result.bits = __bfloat16_as_ushort(__float2bfloat16_rn(value));
+  return result;
+}
+template <>
+__device__ inline float16 from_float<float16>(float value) {
+  float16 result;
+  result.bits = __half_as_ushort(__float2half_rn(value));
   return result;
 }
 

@@ -104,6 +104,7 @@ void embedding_backward(StreamHandle stream, const T* dy, const int32_t* index, 
   template void embedding_backward(StreamHandle, const T*, const int32_t*, float*, int64_t, int64_t);
 PENSTOCK_INSTANTIATE(float)
 PENSTOCK_INSTANTIATE(bfloat16)
+PENSTOCK_INSTANTIATE(float16)
 #undef PENSTOCK_INSTANTIATE
 
 }  // namespace penstock::cuda

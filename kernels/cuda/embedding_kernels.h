@@ -4,7 +4,7 @@
 
 #include "kernels/cuda/stream_handle.h"
 
-/// Launchers of embedding.cu. T: float or bfloat16. N tokens, C channels.
+/// Launchers of embedding.cu. T: float, bfloat16 or float16. N tokens, C channels.
 namespace penstock::cuda {
 
 template <class T>

@@ -64,13 +64,13 @@ void read(const Json& value, T& into) {
 }
 void read(const Json& value, DType& into) {
   const auto name = value.get<std::string>();
-  for (const DType dtype : {DType::fp32, DType::bf16}) {
+  for (const DType dtype : {DType::fp32, DType::bf16, DType::fp16}) {
     if (name == name_of(dtype)) {
       into = dtype;
       return;
     }
   }
-  throw DeviceError(fmt::format("type \"{}\"; expected fp32 or bf16", name));
+  throw DeviceError(fmt::format("type \"{}\"; expected fp32, bf16 or fp16", name));
 }
 void read(const Json& value, std::array<uint64_t, 8>& into) {
   const auto text = value.get<std::string>();

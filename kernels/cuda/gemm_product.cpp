@@ -9,8 +9,8 @@
 
 #include "kernels/cuda/gemm_operation.h"
 #include "kernels/cuda/pointwise_kernels.h"
+#include "kernels/cuda/with_element.h"
 #include "kernels/device/arena.h"
-#include "kernels/device/bfloat16.h"
 #include "kernels/device/error.h"
 
 namespace penstock::cuda {
@@ -22,8 +22,8 @@ class LtProduct final : public GemmProduct {
       : operation_(library, shape, plan.bias_in_epilogue), plan_(plan) {
     operation_.check(plan);
     // The library's epilogue takes a bias of the output's type only.
-    if (operation_.bias_in_epilogue() && shape.out == DType::bf16) {
-      bias_bytes_ = aligned(static_cast<size_t>(shape.columns) * sizeof(bfloat16));
+    if (operation_.bias_in_epilogue() && shape.out != DType::fp32) {
+      bias_bytes_ = aligned(static_cast<size_t>(shape.columns) * size_of(shape.out));
     }
   }
 
@@ -35,23 +35,22 @@ class LtProduct final : public GemmProduct {
     const StreamHandle handle = handle_of(stream);
     const void* added = bias;
     if (bias_bytes_ > 0) {
-      convert(handle, bias, static_cast<bfloat16*>(workspace), shape.columns);
+      with_element(shape.out,
+                   [&]<class T>(T) { convert(handle, bias, static_cast<T*>(workspace), shape.columns); });
       added = workspace;
     }
     operation_.enqueue(handle, plan_, a, b, added, y, static_cast<char*>(workspace) + bias_bytes_);
     if (shape.bias && !operation_.bias_in_epilogue()) {
-      if (shape.out == DType::bf16) {
-        add_bias(handle, bias, static_cast<bfloat16*>(y), shape.rows, shape.columns);
-      } else {
-        add_bias(handle, bias, static_cast<float*>(y), shape.rows, shape.columns);
-      }
+      with_element(shape.out, [&]<class T>(T) {
+        add_bias(handle, bias, static_cast<T*>(y), shape.rows, shape.columns);
+      });
     }
   }
 
  private:
   GemmOperation operation_;
   GemmPlan plan_;
-  size_t bias_bytes_ = 0;  ///< of the bias in bf16, before the algorithm's own workspace
+  size_t bias_bytes_ = 0;  ///< of the bias in the output's type, before the algorithm's own workspace
 };
 
 /// Memory for one run of a product, in the device's workspace arena.

@@ -39,7 +39,8 @@ class CudaHead final : public math::HeadPlan {
     }
     const auto cells = static_cast<size_t>(block_ * shape.rows);
     gradient_offset_ = aligned(cells * sizeof(float));
-    scratch_offset_ = gradient_offset_ + (shape.dtype == DType::bf16 ? aligned(cells * sizeof(bfloat16)) : 0);
+    scratch_offset_ =
+        gradient_offset_ + (shape.dtype == DType::fp32 ? 0 : aligned(cells * size_of(shape.dtype)));
   }
 
   const HeadShape& shape() const override { return shape_; }
@@ -61,7 +62,7 @@ class CudaHead final : public math::HeadPlan {
     each_block([&](int64_t begin, int64_t count, HeadProducts& products) {
       const Tensor logits(workspace.data, DType::fp32, {count, shape_.rows});
       // fp32 gradients take the logits' place.
-      const Tensor dlogits(workspace.as<char>() + (shape_.dtype == DType::bf16 ? gradient_offset_ : 0),
+      const Tensor dlogits(workspace.as<char>() + (shape_.dtype == DType::fp32 ? 0 : gradient_offset_),
                            shape_.dtype, {count, shape_.rows});
       products.logits(stream, x.rows(begin, count), w, logits, scratch(workspace));
       with_element(shape_.dtype, [&]<class T>(T) {
@@ -118,7 +119,7 @@ class CudaHead final : public math::HeadPlan {
   int64_t block_;
   std::vector<BlockProducts> products_;  ///< of a whole block, of the rest if there is one, for generation
   size_t generation_ = 0;                ///< the first of those for generation
-  size_t gradient_offset_ = 0;           ///< in the workspace, after the logits: bf16 gradients of the logits
+  size_t gradient_offset_ = 0;  ///< in the workspace, after the logits: narrow gradients of the logits
   size_t scratch_offset_ = 0;
   size_t scratch_bytes_ = 0;
 };

@@ -348,6 +348,7 @@ void head_norm_backward(StreamHandle stream, const HeadNorm<T>& call) {
   template void head_norm_backward(StreamHandle, const HeadNorm<T>&);
 PENSTOCK_INSTANTIATE(float)
 PENSTOCK_INSTANTIATE(bfloat16)
+PENSTOCK_INSTANTIATE(float16)
 #undef PENSTOCK_INSTANTIATE
 
 }  // namespace penstock::cuda

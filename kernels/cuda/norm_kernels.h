@@ -4,7 +4,8 @@
 
 #include "kernels/cuda/stream_handle.h"
 
-/// Launchers of norm.cu. T: float or bfloat16. Pointers are device memory; formulas in kernels/math/norm.h.
+/// Launchers of norm.cu. T: float, bfloat16 or float16. Pointers are device memory; formulas in
+/// kernels/math/norm.h.
 namespace penstock::cuda {
 
 /// N rows of C channels. The layer norm has bias and mean, the RMS norm neither (nullptr).

@@ -15,14 +15,15 @@ class CudaOptimizer final : public math::Optimizer {
                              .gradient = gradient.as<const float>(),
                              .moment1 = moment1.as<float>(),
                              .moment2 = moment2.as<float>(),
-                             .copy = copy.as<bfloat16>(),
+                             .copy = copy.data,
                              .elements = parameter.elements(),
                              .weight_decay = constants.weight_decay};
     cuda::adamw(handle_of(stream), {&tensor, 1},
                 {.beta1 = constants.beta1,
                  .beta2 = constants.beta2,
                  .epsilon = constants.epsilon,
-                 .scalars = scalars});
+                 .scalars = scalars,
+                 .copy_type = copy ? copy.dtype : DType::bf16});
   }
 };
 

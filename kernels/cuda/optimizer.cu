@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
 
 #include "kernels/cuda/element.cuh"
 #include "kernels/cuda/launch.h"
@@ -42,6 +43,7 @@ __device__ Chunk<bfloat16, width> round_at_random(const Floats<width>& values, i
   return result;
 }
 
+template <class Copy>
 __global__ void __launch_bounds__(threads) adamw_kernel(Batch batch, AdamWStep step) {
   const math::StepScalars& scalars = *step.scalars;
   if (scalars.apply == 0) return;
@@ -50,7 +52,8 @@ __global__ void __launch_bounds__(threads) adamw_kernel(Batch batch, AdamWStep s
   const AdamWTensor& tensor = batch.tensors[number];
   const int64_t n = tensor.elements;
   const bool whole = aligned(tensor.parameter, tensor.gradient, tensor.moment1, tensor.moment2);
-  const bool whole_copy = aligned(tensor.copy);
+  Copy* const copy = static_cast<Copy*>(tensor.copy);
+  const bool whole_copy = aligned(copy);
   const int64_t begin = (static_cast<int64_t>(blockIdx.x) - batch.first_block[number]) * block_elements;
   const float rest1 = 1.0F - step.beta1;
   const float rest2 = 1.0F - step.beta2;
@@ -72,12 +75,14 @@ __global__ void __launch_bounds__(threads) adamw_kernel(Batch batch, AdamWStep s
     store<width>(tensor.parameter, first, n, whole, p);
     store<width>(tensor.moment1, first, n, whole, m);
     store<width>(tensor.moment2, first, n, whole, v);
-    if (tensor.copy == nullptr) continue;
-    if (step.stochastic_rounding) {
-      store_chunk(tensor.copy, first, n, whole_copy, round_at_random(p, first, tensor.identity, step));
-    } else {
-      store<width>(tensor.copy, first, n, whole_copy, p);
+    if (copy == nullptr) continue;
+    if constexpr (std::is_same_v<Copy, bfloat16>) {
+      if (step.stochastic_rounding) {
+        store_chunk(copy, first, n, whole_copy, round_at_random(p, first, tensor.identity, step));
+        continue;
+      }
     }
+    store<width>(copy, first, n, whole_copy, p);
   }
 }
 
@@ -92,8 +97,9 @@ void adamw(StreamHandle stream, std::span<const AdamWTensor> tensors, const Adam
       batch.first_block[i + 1] =
           batch.first_block[i] + ceil_divide(batch.tensors[i].elements, block_elements);
     }
-    launch("adamw", adamw_kernel, {.blocks_x = batch.first_block[batch.count], .threads = threads}, stream,
-           batch, step);
+    const auto kernel = step.copy_type == DType::fp16 ? adamw_kernel<float16> : adamw_kernel<bfloat16>;
+    launch("adamw", kernel, {.blocks_x = batch.first_block[batch.count], .threads = threads}, stream, batch,
+           step);
   }
 }
 

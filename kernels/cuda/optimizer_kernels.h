@@ -4,7 +4,7 @@
 #include <span>
 
 #include "kernels/cuda/stream_handle.h"
-#include "kernels/device/bfloat16.h"
+#include "kernels/device/dtype.h"
 #include "kernels/math/step_scalars.h"
 
 /// Launcher of optimizer.cu. Pointers are device memory; the formula is in kernels/math/optimizer.h.
@@ -16,7 +16,7 @@ struct AdamWTensor {
   const float* gradient = nullptr;
   float* moment1 = nullptr;
   float* moment2 = nullptr;
-  bfloat16* copy = nullptr;  ///< or absent
+  void* copy = nullptr;  ///< of AdamWStep::copy_type, or absent
   int64_t elements = 0;
   float weight_decay = 0;
   uint32_t identity = 0;  ///< < 2²⁴: keys stochastic rounding, the same for a parameter on every rank
@@ -27,9 +27,10 @@ struct AdamWStep {
   float beta2 = 0;
   float epsilon = 0;
   const math::StepScalars* scalars = nullptr;
-  /// Rounds the copy up with the probability that makes it right on average, instead of to nearest: adds the
-  /// low 16 bits of word e mod 4 of philox({low e/4, high e/4, low step, purpose << 24 | identity}, {low
-  /// seed, high seed}) to element e's bits before it cuts them off.
+  DType copy_type = DType::bf16;  ///< or fp16
+  /// bf16 only. Rounds the copy up with the probability that makes it right on average, instead of to
+  /// nearest: adds the low 16 bits of word e mod 4 of philox({low e/4, high e/4, low step, purpose << 24 |
+  /// identity}, {low seed, high seed}) to element e's bits before it cuts them off.
   bool stochastic_rounding = false;
   uint64_t seed = 0;
 };

@@ -291,6 +291,11 @@ template void convert(StreamHandle, const float*, float*, int64_t);
 template void convert(StreamHandle, const float*, bfloat16*, int64_t);
 template void convert(StreamHandle, const bfloat16*, float*, int64_t);
 template void convert(StreamHandle, const bfloat16*, bfloat16*, int64_t);
+template void convert(StreamHandle, const float*, float16*, int64_t);
+template void convert(StreamHandle, const float16*, float*, int64_t);
+template void convert(StreamHandle, const bfloat16*, float16*, int64_t);
+template void convert(StreamHandle, const float16*, bfloat16*, int64_t);
+template void convert(StreamHandle, const float16*, float16*, int64_t);
 #define PENSTOCK_INSTANTIATE(T)                                                          \
   template void gelu_forward(StreamHandle, const T*, T*, int64_t);                       \
   template void gelu_backward(StreamHandle, const T*, const T*, T*, int64_t);            \
@@ -303,6 +308,7 @@ template void convert(StreamHandle, const bfloat16*, bfloat16*, int64_t);
   template void dropout(StreamHandle, const Dropout<T>&);
 PENSTOCK_INSTANTIATE(float)
 PENSTOCK_INSTANTIATE(bfloat16)
+PENSTOCK_INSTANTIATE(float16)
 #undef PENSTOCK_INSTANTIATE
 
 }  // namespace penstock::cuda

@@ -5,7 +5,7 @@
 #include "kernels/cuda/stream_handle.h"
 #include "kernels/math/pointwise.h"
 
-/// Launchers of pointwise.cu. T: float or bfloat16. Pointers are device memory; formulas in
+/// Launchers of pointwise.cu. T: float, bfloat16 or float16. Pointers are device memory; formulas in
 /// kernels/math/pointwise.h. n: elements.
 namespace penstock::cuda {
 

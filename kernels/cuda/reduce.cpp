@@ -38,7 +38,7 @@ class CudaReduce final : public math::Reduce {
 
   void count_nonfinite(Stream& stream, Tensor x, int64_t* out) override {
     ArgumentCheck("count_nonfinite")
-        .present("x", x, {DType::fp32, DType::bf16})
+        .present("x", x, {DType::fp32, DType::bf16, DType::fp16})
         .that(out != nullptr, "out is absent");
     with_element(x.dtype, [&]<class T>(T) {
       cuda::count_nonfinite(handle_of(stream), x.as<const T>(), out, x.elements());

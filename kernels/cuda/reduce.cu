@@ -61,10 +61,11 @@ __global__ void __launch_bounds__(threads)
     global_norm_kernel(const double* sums, int64_t n, float clip_norm, math::StepScalars* scalars) {
   const double total = ascending_sum(sums, n);
   if (threadIdx.x != 0) return;
-  const double norm = sqrt(total);
-  const double factor = static_cast<double>(clip_norm) / (norm + 1e-6);
+  const double unscale = 1.0 / static_cast<double>(scalars->loss_scale);
+  const double norm = sqrt(total) * unscale;
+  const double clip = static_cast<double>(clip_norm) / (norm + 1e-6);
   scalars->gradient_norm = norm;
-  scalars->clip_factor = clip_norm > 0.0F && factor < 1.0 ? static_cast<float>(factor) : 1.0F;
+  scalars->clip_factor = static_cast<float>((clip_norm > 0.0F && clip < 1.0 ? clip : 1.0) * unscale);
   scalars->apply = norm - norm == 0.0 ? 1 : 0;  // neither infinite nor NaN
 }
 
@@ -119,5 +120,6 @@ template void sum(StreamHandle, const float*, double*, int64_t);
 template void sum(StreamHandle, const double*, double*, int64_t);
 template void count_nonfinite(StreamHandle, const float*, int64_t*, int64_t);
 template void count_nonfinite(StreamHandle, const bfloat16*, int64_t*, int64_t);
+template void count_nonfinite(StreamHandle, const float16*, int64_t*, int64_t);
 
 }  // namespace penstock::cuda

@@ -15,7 +15,7 @@ template <class T>
 void sum(StreamHandle stream, const T* values, double* out, int64_t n);
 void global_norm(StreamHandle stream, const double* sums, int64_t n, float clip_norm,
                  math::StepScalars* scalars);
-/// *out += how many of x (n) are NaN or infinite. T: float or bfloat16.
+/// *out += how many of x (n) are NaN or infinite. T: float, bfloat16 or float16.
 template <class T>
 void count_nonfinite(StreamHandle stream, const T* x, int64_t* out, int64_t n);
 

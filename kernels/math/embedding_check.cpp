@@ -11,7 +11,7 @@ EmbeddingSizes check_embedding_forward(const Tensor& tokens, const Tensor& posit
   const auto [N, C] = sizes;
   const ArgumentCheck check("embedding forward");
   check.tensor("tokens", tokens, {N}, {DType::i32})
-      .tensor("y", y, {N, C}, {DType::fp32, DType::bf16})
+      .tensor("y", y, {N, C}, {DType::fp32, DType::bf16, DType::fp16})
       .tensor("token_table", token_table, {token_table.shape[0], C}, {y.dtype})
       .optional("position_table", position_table, {position_table.shape[0], C}, {y.dtype});
   if (position_table) check.tensor("positions", positions, {N}, {DType::i32});
@@ -24,7 +24,7 @@ EmbeddingSizes check_embedding_backward(const Tensor& dy, const Tensor& tokens, 
   const auto [N, C] = sizes;
   const ArgumentCheck check("embedding backward");
   check.tensor("tokens", tokens, {N}, {DType::i32})
-      .tensor("dy", dy, {N, C}, {DType::fp32, DType::bf16})
+      .tensor("dy", dy, {N, C}, {DType::fp32, DType::bf16, DType::fp16})
       .tensor("dtoken_table", dtoken_table, {dtoken_table.shape[0], C}, {DType::fp32})
       .optional("dposition_table", dposition_table, {dposition_table.shape[0], C}, {DType::fp32});
   if (dposition_table) check.tensor("positions", positions, {N}, {DType::i32});

@@ -4,8 +4,8 @@
 
 #include "kernels/device/tensor.h"
 
-/// Argument checks of the Embedding family, shared by the implementations that compute on fp32 and bf16:
-/// UsageError with names, types and shapes.
+/// Argument checks of the Embedding family, shared by the implementations that compute on fp32, bf16 and
+/// fp16: UsageError with names, types and shapes.
 namespace penstock::math {
 
 /// N and C of one call.

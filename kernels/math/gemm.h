@@ -9,7 +9,8 @@
 
 namespace penstock::math {
 
-/// One matmul call site: N tokens, C inputs, O outputs; x, w, y in `dtype` (fp32 or bf16), sums in fp32.
+/// One matmul call site: N tokens, C inputs, O outputs; x, w, y in `dtype` (fp32, bf16 or fp16), sums in
+/// fp32.
 struct LinearShape {
   int64_t tokens = 0;
   int64_t in = 0;

@@ -6,8 +6,8 @@
 #include "kernels/math/gemm.h"
 #include "kernels/math/support.h"
 
-/// Checks of the Gemm family, shared by the implementations that compute on fp32 and bf16: UsageError with
-/// names, types and shapes. `workspace_bytes`: what this call of the plan needs.
+/// Checks of the Gemm family, shared by the implementations that compute on fp32, bf16 and fp16: UsageError
+/// with names, types and shapes. `workspace_bytes`: what this call of the plan needs.
 namespace penstock::math {
 
 /// Whether a linear layer may have these sizes; types are the implementation's own affair.

@@ -7,8 +7,8 @@
 #include "kernels/math/step_scalars.h"
 #include "kernels/math/support.h"
 
-/// Checks of the Head family, shared by the implementations that compute on fp32 and bf16: UsageError with
-/// names, types and shapes. `workspace_bytes`: the plan's.
+/// Checks of the Head family, shared by the implementations that compute on fp32, bf16 and fp16: UsageError
+/// with names, types and shapes. `workspace_bytes`: the plan's.
 namespace penstock::math {
 
 /// Whether a head may have these sizes; types are the implementation's own affair.

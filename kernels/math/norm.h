@@ -7,9 +7,10 @@
 namespace penstock::math {
 
 /// Normalisation over the last axis. N tokens, C channels, H query heads and G key heads of D channels,
-/// W = (H + 2 G) D. x, y, dx, dy: fp32 or bf16 (all alike); weight, bias, mean, rstd and gradients of weight
-/// and bias: fp32. Statistics are fp32 sums in a fixed order; gradients of weight and bias add over tokens in
-/// ascending blocks, so the bits depend neither on the number of threads nor on the place in a buffer.
+/// W = (H + 2 G) D. x, y, dx, dy: fp32, bf16 or fp16 (all alike); weight, bias, mean, rstd and gradients of
+/// weight and bias: fp32. Statistics are fp32 sums in a fixed order; gradients of weight and bias add over
+/// tokens in ascending blocks, so the bits depend neither on the number of threads nor on the place in a
+/// buffer.
 class Norm {
  public:
   virtual ~Norm() = default;

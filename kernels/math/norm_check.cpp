@@ -13,7 +13,7 @@ DType statistics_dtype(const Tensor& x) {
 
 /// x must be (N,C); the tensors of the call follow from it.
 NormSizes sizes_of(const ArgumentCheck& check, const Tensor& x) {
-  check.present("x", x, {DType::fp32, DType::bf16, DType::fp64});
+  check.present("x", x, {DType::fp32, DType::bf16, DType::fp16, DType::fp64});
   if (x.shape.rank != 2 || x.shape[1] < 1) {
     check.fail(fmt::format("x is {}; expected (N, C) with C at least 1", to_string(x.shape)));
   }
@@ -22,7 +22,7 @@ NormSizes sizes_of(const ArgumentCheck& check, const Tensor& x) {
 
 HeadNormSizes head_sizes_of(const ArgumentCheck& check, const Tensor& qkv, int64_t heads, int64_t kv_heads,
                             const Tensor& weight_q, const Tensor& weight_k) {
-  check.present("qkv", qkv, {DType::fp32, DType::bf16, DType::fp64});
+  check.present("qkv", qkv, {DType::fp32, DType::bf16, DType::fp16, DType::fp64});
   if (heads < 1 || kv_heads < 1) {
     check.fail(fmt::format("heads = {}, kv_heads = {}; expected at least 1 of each", heads, kv_heads));
   }

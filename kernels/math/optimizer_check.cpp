@@ -12,7 +12,7 @@ void check_adamw(const Tensor& parameter, const Tensor& gradient, const Tensor& 
       .tensor("gradient", gradient, shape, {DType::fp32})
       .tensor("moment1", moment1, shape, {DType::fp32})
       .tensor("moment2", moment2, shape, {DType::fp32})
-      .optional("copy", copy, shape, {DType::bf16})
+      .optional("copy", copy, shape, {DType::bf16, DType::fp16})
       .that(scalars != nullptr, "scalars are absent");
 }
 

@@ -16,8 +16,9 @@ struct DropoutSite {
   float probability = 0;
 };
 
-/// Element-wise operations. Tensors of one call share dtype (fp32 or bf16) unless said otherwise; arithmetic
-/// in fp32, one rounding at the store. An element's bits do not depend on its place (contract C1 f).
+/// Element-wise operations. Tensors of one call share dtype (fp32, bf16 or fp16) unless said otherwise;
+/// arithmetic in fp32, one rounding at the store. An element's bits do not depend on its place (contract C1
+/// f).
 class Pointwise {
  public:
   virtual ~Pointwise() = default;
@@ -36,7 +37,7 @@ class Pointwise {
 
   /// y = a + b. y may be a's or b's memory.
   virtual void add(Stream& stream, Tensor a, Tensor b, Tensor y) = 0;
-  /// dst = value of src in dst's dtype (fp32 ↔ bf16), rounded to nearest even.
+  /// dst = value of src in dst's dtype (any two of fp32, bf16 and fp16), rounded to nearest even.
   virtual void convert(Stream& stream, Tensor src, Tensor dst) = 0;
 
   /// Rotates the first `rotated_heads` heads of each row of qkv (N, ≥ rotated_heads·D), in place, halves

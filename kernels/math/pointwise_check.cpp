@@ -9,13 +9,13 @@ namespace {
 
 void check_alike(const ArgumentCheck& check, std::string_view first_name, const Tensor& first,
                  std::string_view second_name, const Tensor& second) {
-  check.present(first_name, first, {DType::fp32, DType::bf16, DType::fp64});
+  check.present(first_name, first, {DType::fp32, DType::bf16, DType::fp16, DType::fp64});
   check.tensor(second_name, second, first.shape, {first.dtype});
 }
 
 /// y (N,F) and gate_up (N,2F).
 void check_gated(const ArgumentCheck& check, std::string_view name, const Tensor& y, const Tensor& gate_up) {
-  check.present(name, y, {DType::fp32, DType::bf16, DType::fp64});
+  check.present(name, y, {DType::fp32, DType::bf16, DType::fp16, DType::fp64});
   if (y.shape.rank != 2) {
     check.fail(fmt::format("{} is {}; expected (N, F)", name, to_string(y.shape)));
   }
@@ -52,15 +52,15 @@ void check_add(const Tensor& a, const Tensor& b, const Tensor& y) {
 
 void check_convert(const Tensor& src, const Tensor& dst) {
   ArgumentCheck("convert")
-      .present("src", src, {DType::fp32, DType::bf16})
-      .tensor("dst", dst, src.shape, {DType::fp32, DType::bf16})
+      .present("src", src, {DType::fp32, DType::bf16, DType::fp16})
+      .tensor("dst", dst, src.shape, {DType::fp32, DType::bf16, DType::fp16})
       .that(src.data != dst.data || src.dtype == dst.dtype, "dst of another type is src's memory");
 }
 
 void check_rope(const Tensor& qkv, const Tensor& positions, const Tensor& table, int64_t rotated_heads,
                 int64_t head_dim) {
   const ArgumentCheck check("rope");
-  check.present("qkv", qkv, {DType::fp32, DType::bf16, DType::fp64});
+  check.present("qkv", qkv, {DType::fp32, DType::bf16, DType::fp16, DType::fp64});
   if (head_dim < 2 || head_dim % 2 != 0 || rotated_heads < 0) {
     check.fail(
         fmt::format("head_dim = {}, rotated_heads = {}; expected an even head_dim and no fewer than 0 heads",

@@ -24,10 +24,12 @@ class Reduce {
   virtual void squares(Stream& stream, Tensor x, Tensor blocks) = 0;
   /// *out = the values (n) fp64 or fp32 added as doubles in ascending order.
   virtual void sum(Stream& stream, Tensor values, double* out) = 0;
-  /// From sums (n) fp64, one a parameter in model order: gradient_norm = sqrt(Σ), clip_factor =
-  /// min(1, clip_norm / (gradient_norm + 1e-6)) (1 if clip_norm ≤ 0), apply = whether the norm is finite.
+  /// From sums (n) fp64, one a parameter in model order: gradient_norm = sqrt(Σ) / loss_scale, clip_factor =
+  /// min(1, clip_norm / (gradient_norm + 1e-6)) / loss_scale (1 / loss_scale if clip_norm ≤ 0), apply =
+  /// whether the norm is finite. loss_scale is read from the scalars.
   virtual void global_norm(Stream& stream, Tensor sums, float clip_norm, StepScalars* scalars) = 0;
-  /// *out += how many elements of x (fp32 or bf16) are NaN or infinite. For the diagnosis after a bad step.
+  /// *out += how many elements of x (fp32, bf16 or fp16) are NaN or infinite. For the diagnosis after a bad
+  /// step.
   virtual void count_nonfinite(Stream& stream, Tensor x, int64_t* out) = 0;
 };
 

@@ -123,8 +123,9 @@ class ReferenceAttentionPlan final : public math::AttentionPlan {
 class ReferenceAttention final : public math::Attention {
  public:
   math::Support supports(const AttentionShape& shape) const override {
-    if (shape.dtype != DType::fp32 && shape.dtype != DType::bf16 && shape.dtype != DType::fp64) {
-      return math::Support::no("the reference attention takes fp32, bf16 and fp64");
+    if (shape.dtype != DType::fp32 && shape.dtype != DType::bf16 && shape.dtype != DType::fp16 &&
+        shape.dtype != DType::fp64) {
+      return math::Support::no("the reference attention takes fp32, bf16, fp16 and fp64");
     }
     return math::check_attention_shape(shape);
   }

@@ -6,6 +6,7 @@
 
 #include "kernels/device/bfloat16.h"
 #include "kernels/device/error.h"
+#include "kernels/device/float16.h"
 #include "kernels/device/tensor.h"
 
 /// The reference implementations compute in double and read and write any element type through these two.
@@ -20,11 +21,12 @@ inline double load(const Tensor& x, int64_t i) {
       return static_cast<double>(x.as<const float>()[i]);
     case DType::bf16:
       return static_cast<double>(static_cast<float>(x.as<const bfloat16>()[i]));
+    case DType::fp16:
+      return static_cast<double>(static_cast<float>(x.as<const float16>()[i]));
     case DType::i32:
       return x.as<const int32_t>()[i];
     case DType::i64:
       return static_cast<double>(x.as<const int64_t>()[i]);
-    case DType::fp16:
     case DType::u8:
       break;
   }
@@ -44,6 +46,8 @@ inline void store(const Tensor& x, int64_t i, double value) {
       x.as<bfloat16>()[i] = bfloat16(static_cast<float>(value));
       return;
     case DType::fp16:
+      x.as<float16>()[i] = float16(static_cast<float>(value));
+      return;
     case DType::i32:
     case DType::i64:
     case DType::u8:

@@ -20,7 +20,7 @@ class ReferenceEmbedding final : public math::Embedding {
     const int64_t C = token_table.shape[1];
     const ArgumentCheck check("embedding forward");
     check.tensor("tokens", tokens, {N}, {DType::i32})
-        .tensor("y", y, {N, C}, {DType::fp32, DType::bf16, DType::fp64})
+        .tensor("y", y, {N, C}, {DType::fp32, DType::bf16, DType::fp16, DType::fp64})
         .tensor("token_table", token_table, {token_table.shape[0], C}, {y.dtype})
         .optional("position_table", position_table, {position_table.shape[0], C}, {y.dtype});
     if (position_table) check.tensor("positions", positions, {N}, {DType::i32});
@@ -41,7 +41,7 @@ class ReferenceEmbedding final : public math::Embedding {
     const int64_t C = dtoken_table.shape[1];
     const ArgumentCheck check("embedding backward");
     check.tensor("tokens", tokens, {N}, {DType::i32})
-        .tensor("dy", dy, {N, C}, {DType::fp32, DType::bf16, DType::fp64})
+        .tensor("dy", dy, {N, C}, {DType::fp32, DType::bf16, DType::fp16, DType::fp64})
         .tensor("dtoken_table", dtoken_table, {dtoken_table.shape[0], C}, {DType::fp32, DType::fp64})
         .optional("dposition_table", dposition_table, {dposition_table.shape[0], C}, {dtoken_table.dtype});
     if (dposition_table) check.tensor("positions", positions, {N}, {DType::i32});

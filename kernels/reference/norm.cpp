@@ -86,8 +86,8 @@ class ReferenceNorm final : public math::Norm {
  public:
   math::Support supports(DType dtype, int64_t channels) const override {
     if (channels < 1) return math::Support::no("a norm needs at least 1 channel");
-    if (dtype != DType::fp32 && dtype != DType::bf16 && dtype != DType::fp64) {
-      return math::Support::no("the reference norms take fp32, bf16 and fp64");
+    if (dtype != DType::fp32 && dtype != DType::bf16 && dtype != DType::fp16 && dtype != DType::fp64) {
+      return math::Support::no("the reference norms take fp32, bf16, fp16 and fp64");
     }
     return math::Support::yes();
   }

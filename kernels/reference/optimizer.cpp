@@ -19,7 +19,7 @@ class ReferenceOptimizer final : public math::Optimizer {
         .tensor("gradient", gradient, shape, {parameter.dtype})
         .tensor("moment1", moment1, shape, {parameter.dtype})
         .tensor("moment2", moment2, shape, {parameter.dtype})
-        .optional("copy", copy, shape, {DType::bf16})
+        .optional("copy", copy, shape, {DType::bf16, DType::fp16})
         .that(scalars != nullptr, "scalars are absent");
     cpu::CpuStream::of(stream).enqueue("reference adamw", [=] {
       if (scalars->apply == 0) return;

@@ -44,8 +44,8 @@ bool keeps(const math::DropoutSite& site, uint64_t step, uint64_t sample, uint64
 class ReferencePointwise final : public math::Pointwise {
  public:
   math::Support supports(DType dtype) const override {
-    if (dtype != DType::fp32 && dtype != DType::bf16 && dtype != DType::fp64) {
-      return math::Support::no("the reference element-wise operations take fp32, bf16 and fp64");
+    if (dtype != DType::fp32 && dtype != DType::bf16 && dtype != DType::fp16 && dtype != DType::fp64) {
+      return math::Support::no("the reference element-wise operations take fp32, bf16, fp16 and fp64");
     }
     return math::Support::yes();
   }

@@ -48,20 +48,18 @@ class ReferenceReduce final : public math::Reduce {
     CpuStream::of(stream).enqueue("reference global_norm", [=] {
       double total = 0;
       for (int64_t i = 0; i < sums.elements(); ++i) total += load(sums, i);
-      const double norm = std::sqrt(total);
+      const double norm = std::sqrt(total) / static_cast<double>(scalars->loss_scale);
+      double clip = 1;
+      if (clip_norm > 0) clip = std::min(1.0, static_cast<double>(clip_norm) / (norm + 1e-6));
       scalars->gradient_norm = norm;
-      scalars->clip_factor = 1.0F;
-      if (clip_norm > 0) {
-        scalars->clip_factor =
-            static_cast<float>(std::min(1.0, static_cast<double>(clip_norm) / (norm + 1e-6)));
-      }
+      scalars->clip_factor = static_cast<float>(clip / static_cast<double>(scalars->loss_scale));
       scalars->apply = std::isfinite(norm) ? 1 : 0;
     });
   }
 
   void count_nonfinite(Stream& stream, Tensor x, int64_t* out) override {
     ArgumentCheck("count_nonfinite")
-        .present("x", x, {DType::fp32, DType::bf16, DType::fp64})
+        .present("x", x, {DType::fp32, DType::bf16, DType::fp16, DType::fp64})
         .that(out != nullptr, "out is absent");
     CpuStream::of(stream).enqueue("reference count_nonfinite", [=] {
       for (int64_t i = 0; i < x.elements(); ++i) *out += std::isfinite(load(x, i)) ? 0 : 1;

@@ -143,8 +143,9 @@ void Communicator::check_reduction(CollectiveKind kind, const Tensor& input, con
   check_memory(name_of(kind), input);
   check_memory(name_of(kind), output);
   if (input.dtype != output.dtype || !reducible(input.dtype)) {
-    throw UsageError(fmt::format("{}: {} of {} into {}; both must be of one of fp32, fp64, bf16, i32, i64",
-                                 who_->label(), name_of(kind), described(input), described(output)));
+    throw UsageError(
+        fmt::format("{}: {} of {} into {}; both must be of one of fp32, fp64, bf16, fp16, i32, i64",
+                    who_->label(), name_of(kind), described(input), described(output)));
   }
 }
 

@@ -31,8 +31,8 @@ inline Message receive_from(int peer, const Tensor& tensor) {
   return {Direction::receive, peer, tensor};
 }
 
-/// sum: fp32, fp64, i32, i64 in their own type (integers wrap); bf16 see Communicator::all_reduce. maximum
-/// and minimum: which NaN survives is not defined, so vote with numbers.
+/// sum: fp32, fp64, i32, i64 in their own type (integers wrap); bf16 and fp16 see Communicator::all_reduce.
+/// maximum and minimum: which NaN survives is not defined, so vote with numbers.
 enum class Reduction : uint8_t { sum, maximum, minimum };
 std::string_view name_of(Reduction reduction);
 
@@ -82,9 +82,9 @@ class Communicator {
     exchange(stream, std::span<const Message>(messages.begin(), messages.size()));
   }
 
-  /// output = reduction of every rank's input; as many elements everywhere, of one of fp32, fp64, bf16, i32,
-  /// i64. Output may be input. inproc combines in rank order, bf16 in fp32 and rounded once. mpi combines in
-  /// the library's order, bf16 in fp32 and rounded after every addition.
+  /// output = reduction of every rank's input; as many elements everywhere, of one of fp32, fp64, bf16,
+  /// fp16, i32, i64. Output may be input. inproc combines in rank order, bf16 and fp16 in fp32 and rounded
+  /// once. mpi combines in the library's order, those two in fp32 and rounded after every addition.
   void all_reduce(Stream& stream, const Tensor& input, const Tensor& output, Reduction reduction);
   void all_reduce(Stream& stream, const Tensor& tensor, Reduction reduction) {
     all_reduce(stream, tensor, tensor, reduction);

@@ -14,7 +14,8 @@ namespace penstock::transport {
 enum class Reduction : uint8_t;
 
 /// output[to + i] of every output = inputs[0][from + i] ∘ inputs[1][from + i] ∘ …, from the left, for i in
-/// [0, count); an output may be an input where from = to. bf16 is combined in fp32 and rounded once.
+/// [0, count); an output may be an input where from = to. bf16 and fp16 are combined in fp32 and rounded
+/// once.
 struct Combination {
   DType dtype = DType::fp32;
   Reduction reduction{};

@@ -16,6 +16,12 @@ class LaunchError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// Not every rank was there in time.
+class StartTimeout : public LaunchError {
+ public:
+  using LaunchError::LaunchError;
+};
+
 /// What the environment says about how this process was started. It decides whether MPI is initialised, and
 /// words errors; rank and world size come from MPI.
 struct LaunchSigns {

@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "kernels/device/bfloat16.h"
+#include "kernels/device/float16.h"
 
 namespace penstock::transport {
 namespace {
@@ -66,8 +67,7 @@ void reduce(Reduction reduction, std::span<const void* const> inputs, int64_t fr
 }  // namespace
 
 bool reducible(DType dtype) {
-  return dtype == DType::fp32 || dtype == DType::fp64 || dtype == DType::bf16 || dtype == DType::i32 ||
-         dtype == DType::i64;
+  return dtype != DType::u8;
 }
 
 void reduce_elements(DType dtype, Reduction reduction, std::span<const void* const> inputs, int64_t from,
@@ -84,6 +84,7 @@ void reduce_elements(DType dtype, Reduction reduction, std::span<const void* con
     case DType::i64:
       return reduce<int64_t, int64_t>(reduction, inputs, from, outputs, to, count);
     case DType::fp16:
+      return reduce<float16, float>(reduction, inputs, from, outputs, to, count);
     case DType::u8:
       return;  // refused by Communicator before they are queued
   }

@@ -27,7 +27,7 @@ struct TcpOptions {
 };
 
 /// Meets the other processes at rank 0 and connects with each of them. LaunchError, with what to do, if they
-/// are not there in time, or if they are of another size, attempt or version.
+/// are not there in time (StartTimeout), or if they are of another size, attempt or version.
 ///
 /// Host memory and real clocks only. Messages are rendezvous: a receiver asks for what it awaits, and data
 /// goes from the sender's memory to the receiver's. Collectives are made of messages and combine in rank

@@ -51,10 +51,21 @@ class Runs {
       const double cost = run(begin, end);
       return cost > most ? never : value[left - 1][end] + cost * cost;
     };
+    // Only suffixes that the runs behind them can hold, and prefixes that those in front can: of a deep model
+    // cut into few stages nearly all others are out of the question.
+    const auto first_held = [&](size_t runs, size_t from) {
+      const double held = static_cast<double>(runs) * most * (1 + 1e-9);
+      while (from < units_ && run(from, units_) > held) ++from;
+      return from;
+    };
     for (size_t left = 1; left <= stages_; ++left) {
-      for (size_t begin = stages_ - left; begin + left <= units_; ++begin) {
+      const double in_front = static_cast<double>(stages_ - left) * most * (1 + 1e-9);
+      size_t first_end = first_held(left - 1, 0);
+      for (size_t begin = first_held(left, stages_ - left);
+           begin + left <= units_ && run(0, begin) <= in_front; ++begin) {
+        first_end = std::max(first_end, begin + 1);
         double& best = value[left][begin];
-        for (size_t end = begin + 1; end <= units_ && run(begin, end) <= most; ++end)
+        for (size_t end = first_end; end <= units_ && run(begin, end) <= most; ++end)
           best = std::min(best, sum(left, begin, end));
       }
     }

@@ -21,6 +21,8 @@ struct StageCall {
 class ExecutedStage {
  public:
   virtual ~ExecutedStage() = default;
+  /// Before the start of a forward is stamped: waits for what its first unit needs and may not be there yet.
+  virtual void await_parameters(Stream& /*stream*/) {}
   virtual void forward(Stream& stream, const StageCall& call) = 0;
   virtual void backward_input(Stream& stream, const StageCall& call) = 0;
   virtual void backward_weight(Stream& stream, const StageCall& call) = 0;
@@ -40,6 +42,8 @@ class StepOperations {
   virtual void agree(Stream& stream) = 0;
   /// Agrees with all ranks on the norm, unless the program says when, and updates the parameters.
   virtual void optimizer_step(Stream& stream) = 0;
+  /// Gathers the stage's parameters from those that own and have updated them, for the forwards that follow.
+  virtual void gather_parameters(Stream& stream, const schedule::Action& action) = 0;
 };
 
 }  // namespace penstock::runtime

@@ -20,12 +20,20 @@ constexpr std::array<Lane, lane_count> lanes{Lane::compute, Lane::send, Lane::re
 }  // namespace
 
 Executor::Executor(Device& device, ExecutorParts parts)
-    : device_(device), parts_(std::move(parts)), opened_(device.create_event("step opened")) {
+    : device_(device),
+      parts_(std::move(parts)),
+      opened_(device.create_event("step opened")),
+      flights_(std::make_shared<FlightRecord>(device.kind() == DeviceKind::cpu &&
+                                              !device.options().clock->is_virtual())) {
   for (const Lane lane : lanes) {
     const auto place = static_cast<size_t>(lane);
     const StreamUse use = lane == Lane::compute ? StreamUse::compute : StreamUse::transfer;
     streams_[place] = device.create_stream(std::string(name_of(lane)), use);
   }
+}
+
+Executor::~Executor() {
+  flights_->end();
 }
 
 void Executor::run(const StepList& list, std::span<Stamp> stamps) {
@@ -42,23 +50,42 @@ void Executor::run(const StepList& list, const StepsUnderWay& steps, bool opens)
       if (lane != Lane::compute) stream(lane).wait(*opened_);
     }
   }
+  const size_t count = list.steps().size();
+  const size_t ordered = count - list.gathers();
   const Clock& clock = *device_.options().clock;
-  for (const Step& step : list.steps()) {
-    const InProfilerRange range(step.range);
-    Stream& at = stream(step.lane);
-    Stamp& stamp = steps.stamps[static_cast<size_t>(step.instruction.step)][step.stamp];
-    stamp.instruction = step.named == nullptr ? &step.instruction : step.named;
-    stamp.lane = step.lane;
-    stamp.enqueued = clock.is_virtual() ? 0 : clock.now();
-    for (const Event* event : step.waits) {
-      if (event != nullptr) at.wait(*event);
+  const bool rolls = list.turns() != nullptr;
+  // What rolls has no list of stamps: its flights are not recorded.
+  if (!clock.is_virtual() && !rolls) flights_->begin(list.steps(), steps.stamps[0], clock.now());
+  const auto stamp_of = [&](const Step& step) -> Stamp& {
+    return steps.stamps[static_cast<size_t>(step.instruction.step)][step.stamp];
+  };
+  const auto take_all = [&](size_t begin, size_t end) {
+    for (size_t place = begin; place < end; ++place) {
+      const Step& step = list.steps()[place];
+      take(step, places_of(step, list.turns(), steps), stamp_of(step));
     }
-    if (parts_.before) parts_.before(at, step.instruction);
-    at.stamp(&stamp.start);
-    enqueue(step, places_of(step, list.turns(), steps), at, stamp);
-    at.stamp(&stamp.end);
-    if (step.done != nullptr) at.record(*step.done);
+  };
+  take_all(ordered, count);
+  take_all(0, ordered);
+}
+
+void Executor::take(const Step& step, const Places& places, Stamp& stamp) {
+  const InProfilerRange range(step.range);
+  const Clock& clock = *device_.options().clock;
+  Stream& at = stream(step.lane);
+  stamp.instruction = step.named == nullptr ? &step.instruction : step.named;
+  stamp.lane = step.lane;
+  stamp.enqueued = clock.is_virtual() ? 0 : clock.now();
+  for (const Event* event : step.waits) {
+    if (event != nullptr) at.wait(*event);
   }
+  if (step.instruction.kind == InstructionKind::compute && step.instruction.action.op == Op::forward)
+    parts_.stages[static_cast<size_t>(step.instruction.action.stage)]->await_parameters(at);
+  if (parts_.before) parts_.before(at, step.instruction);
+  at.stamp(&stamp.start);
+  enqueue(step, places, at, stamp);
+  at.stamp(&stamp.end);
+  if (step.done != nullptr) at.record(*step.done);
 }
 
 Executor::Places Executor::places_of(const Step& step, const Turns* turns, const StepsUnderWay& steps) {
@@ -100,7 +127,8 @@ void Executor::enqueue(const Step& step, const Places& places, Stream& stream, S
       parts_.operations->optimizer_step(stream);
       return;
     case InstructionKind::gather_parameters:
-      break;  // refused when the list was made
+      parts_.operations->gather_parameters(stream, at.action);
+      return;
   }
 }
 
@@ -133,6 +161,7 @@ void Executor::synchronize() {
     }
   }
   if (first) std::rethrow_exception(first);
+  flights_->end();
 }
 
 void Executor::run_out() noexcept {

@@ -10,6 +10,7 @@
 #include "kernels/device/device.h"
 #include "kernels/transport/communicator.h"
 #include "parallel/runtime/executed_stage.h"
+#include "parallel/runtime/flight_record.h"
 #include "parallel/runtime/step_list.h"
 
 namespace penstock::runtime {
@@ -52,6 +53,9 @@ struct StepsUnderWay {
 class Executor {
  public:
   Executor(Device& device, ExecutorParts parts);
+  ~Executor();
+  Executor(const Executor&) = delete;
+  Executor& operator=(const Executor&) = delete;
 
   Stream& stream(Lane lane) { return *streams_[static_cast<size_t>(lane)]; }
 
@@ -65,6 +69,8 @@ class Executor {
   void synchronize();
   /// Waits until nothing is enqueued; forgets what went wrong. After an error.
   void run_out() noexcept;
+  /// What it did last and does now: for other threads, and beyond its own end.
+  std::shared_ptr<const FlightRecord> flights() const { return flights_; }
 
  private:
   /// The instruction's slots and buffers.
@@ -74,6 +80,8 @@ class Executor {
     schedule::Buffer output;
   };
   static Places places_of(const Step& step, const Turns* turns, const StepsUnderWay& steps);
+  /// Enqueues a step on its lane, with its waits and stamps.
+  void take(const Step& step, const Places& places, Stamp& stamp);
   void enqueue(const Step& step, const Places& places, Stream& stream, Stamp& stamp);
   void compute(const Step& step, const Places& places, Stream& stream, Stamp& stamp);
   const Tensor& buffer(const schedule::Buffer& at) const;
@@ -82,6 +90,7 @@ class Executor {
   ExecutorParts parts_;
   std::array<std::unique_ptr<Stream>, lane_count> streams_;
   std::unique_ptr<Event> opened_;
+  std::shared_ptr<FlightRecord> flights_;
 };
 
 }  // namespace penstock::runtime

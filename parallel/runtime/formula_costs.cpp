@@ -150,7 +150,7 @@ class Formula {
 
 DeviceRates nominal_cpu_rates(DType compute, int64_t threads) {
   const auto cores = static_cast<double>(threads);
-  return {cores * (compute == DType::fp32 ? 100e9 : 200e9), cores * 12e9};
+  return {cores * (compute == DType::bf16 ? 200e9 : 100e9), cores * 12e9};
 }
 
 planner::ModelCosts formula_costs(const model::RankConfig& common, const DeviceRates& rates,

@@ -48,46 +48,114 @@ Tensor part(const Tensor& tensor, int64_t begin, int64_t count) {
   return tensor.rows(begin, count);
 }
 
+Tensor part(const Tensor& tensor, const model::Slice& slice) {
+  return tensor.rows(slice.begin, slice.elements());
+}
+
+// Equal slices of elements [begin, end), one after another.
+std::vector<model::Slice> equal_slices(int64_t begin, int64_t end, int members) {
+  const int64_t size = slice_elements(end - begin, members);
+  std::vector<model::Slice> slices;
+  for (int member = 0; member < members; ++member)
+    slices.push_back({std::min(end, begin + size * member), std::min(end, begin + size * (member + 1))});
+  return slices;
+}
+
 // The rank's buckets, last unit first, and how many elements their totals take.
 struct Buckets {
   std::vector<ReductionBucket> all;
   int64_t total = 0;
 };
 
+class BucketMaker {
+ public:
+  BucketMaker(const model::RankConfig& config, const ReductionOptions& options)
+      : config_(config), options_(options), most_(bucket_elements(config, options.bucket_mib)) {}
+
+  Buckets make() {
+    std::vector<int> units;
+    for (int unit = 0; unit < model::unit_count(config_.model); ++unit) {
+      if (has_unit(config_, unit)) units.push_back(unit);
+    }
+    for (size_t place = units.size(); place-- > 0;) {
+      bucket_ = {};
+      bucket_.unit = units[place];
+      bucket_.place = place;
+      bucket_.copy = copy_of_unit(config_, units[place]);
+      options_.sharded ? add_owned() : add_whole();
+    }
+    return std::move(buckets_);
+  }
+
+ private:
+  void add(std::vector<model::Slice> slices) {
+    bucket_.slices = std::move(slices);
+    bucket_.total = buckets_.total;
+    const bool everywhere = options_.sum == GradientSum::library && !options_.sharded;
+    buckets_.total += everywhere ? bucket_.whole().elements() : bucket_.stride();
+    buckets_.all.push_back(bucket_);
+  }
+
+  void add_whole() {
+    const model::UnitBuffers layout = buffers_of(config_, bucket_.unit);
+    const auto cut = [&](int64_t begin, int64_t end) {
+      for (; begin < end; begin += most_)
+        add(equal_slices(begin, std::min(end, begin + most_), options_.members()));
+    };
+    const int64_t end = fp32_elements(layout.gradient_bytes);
+    if (options_.windows.count() == 1) return cut(0, end);
+    cut(0, fp32_elements(layout.weight_half));
+    bucket_.weight_half = true;
+    cut(fp32_elements(layout.weight_half), end);
+  }
+
+  // As much of each member's at once as would be of one bucket.
+  void add_owned() {
+    const int members = options_.members();
+    const int64_t most = slice_elements(most_, members);
+    const auto specs = model::unit_parameters(config_.model, model::unit_at(config_.model, bucket_.unit));
+    const model::UnitBuffers layout = buffers_of(config_, bucket_.unit);
+    for (const model::ShardRun& run : model::shard_runs(specs)) {
+      bucket_.weight_half = options_.windows.count() > 1 && specs[run.front()].in_weight_half;
+      std::vector<model::Slice> rest;
+      for (int member = 0; member < members; ++member)
+        rest.push_back(shard_stretch(run, shard_slices(specs, {members, member}), layout.gradient,
+                                     size_of(DType::fp32)));
+      const auto any = [](const model::Slice& slice) { return slice.elements() > 0; };
+      while (std::any_of(rest.begin(), rest.end(), any)) {
+        std::vector<model::Slice> slices = rest;
+        for (size_t member = 0; member < rest.size(); ++member) {
+          slices[member].end = std::min(rest[member].end, rest[member].begin + most);
+          rest[member].begin = slices[member].end;
+        }
+        add(std::move(slices));
+      }
+    }
+  }
+
+  const model::RankConfig& config_;
+  const ReductionOptions& options_;
+  int64_t most_;
+  ReductionBucket bucket_;
+  Buckets buckets_;
+};
+
 Buckets buckets_of(const model::RankConfig& config, const ReductionOptions& options) {
-  Buckets buckets;
-  const int64_t most = bucket_elements(config, options.bucket_mib);
-  const auto cut = [&](ReductionBucket bucket, int64_t end) {
-    for (; bucket.begin < end; bucket.begin += bucket.count) {
-      bucket.count = std::min(most, end - bucket.begin);
-      bucket.total = buckets.total;
-      buckets.all.push_back(bucket);
-      const bool everywhere = options.sum == GradientSum::library;
-      buckets.total += everywhere ? bucket.count : slice_elements(bucket.count, options.members());
-    }
-  };
-  std::vector<int> units;
-  for (int unit = 0; unit < model::unit_count(config.model); ++unit) {
-    if (has_unit(config, unit)) units.push_back(unit);
-  }
-  for (size_t place = units.size(); place-- > 0;) {
-    const model::UnitBuffers layout = buffers_of(config, units[place]);
-    ReductionBucket bucket;
-    bucket.unit = units[place];
-    bucket.place = place;
-    bucket.copy = copy_of_unit(config, units[place]);
-    if (options.windows.count() > 1) {
-      bucket.begin = 0;
-      cut(bucket, fp32_elements(layout.weight_half));
-      bucket.begin = fp32_elements(layout.weight_half);
-      bucket.weight_half = true;
-    }
-    cut(bucket, fp32_elements(layout.gradient_bytes));
-  }
-  return buckets;
+  return BucketMaker(config, options).make();
+}
+
+// A wire that is not the gradients' memory itself.
+bool travels_apart(const ReductionOptions& options) {
+  return narrow(options) || (options.sharded && options.sum == GradientSum::library);
 }
 
 }  // namespace
+
+int64_t ReductionBucket::stride() const {
+  int64_t longest = 0;
+  for (const model::Slice& slice : slices) longest = std::max(longest, slice.elements());
+  return (longest + slice_step - 1) / slice_step * slice_step;
+}
 
 std::vector<model::PlannedAllocation> reduction_memory(const model::RankConfig& config,
                                                        const ReductionOptions& options) {
@@ -104,11 +172,13 @@ std::vector<model::PlannedAllocation> reduction_memory(const model::RankConfig& 
     const size_t total = bytes(buckets_of(config, options).total, DType::fp32);
     memory.push_back({ArenaTag::gradients, "gradients.total", total});
   }
-  if (narrow(options)) add("gradients.outgoing", bytes(bucket, options.wire));
-  if (options.sum == GradientSum::library) return memory;
   const int64_t most = slice_elements(bucket, options.members());
-  add("gradients.received", bytes(most * options.members(), options.wire));
-  if (narrow(options)) add("gradients.sum", bytes(2 * most, DType::fp32));
+  if (travels_apart(options))
+    add("gradients.outgoing", bytes(options.sharded ? most * options.members() : bucket, options.wire));
+  const bool ordered = options.sum == GradientSum::ordered;
+  if (!ordered && !options.sharded) return memory;
+  add("gradients.received", bytes(ordered ? most * options.members() : most, options.wire));
+  if (narrow(options) && ordered) add("gradients.sum", bytes(2 * most, DType::fp32));
   return memory;
 }
 
@@ -119,8 +189,9 @@ GradientReducer::GradientReducer(model::RankModel& rank, transport::Communicator
       options_(options),
       most_(slice_elements(bucket_elements(rank.config(), options.bucket_mib), options.members())),
       buckets_(buckets_of(rank.config(), options).all) {
-  if (options.wire != DType::fp32 && options.wire != DType::bf16) {
-    throw UsageError(fmt::format("precision.gradient_reduce: fp32 or bf16, not {}", name_of(options.wire)));
+  if (options.wire != DType::fp32 && options.wire != DType::bf16 && options.wire != DType::fp16) {
+    throw UsageError(
+        fmt::format("precision.gradient_reduce: fp32, bf16 or fp16, not {}", name_of(options.wire)));
   }
   if (group.size() != options.members()) {
     throw UsageError(fmt::format("gradients of {} replicas x {} copies are summed by {} ranks",
@@ -146,8 +217,7 @@ void GradientReducer::reduce(Stream& stream, const ModelStage& stage, int begin,
     if (done != waited) stream.wait(*done);
     waited = done;
     const model::ParameterStore& parameters = rank_.parameters();
-    const Tensor& gradients = parameters.gradients(parameters.unit_gradients()[bucket.place]);
-    reduce_bucket(stream, part(gradients, bucket.begin, bucket.count), bucket, turn);
+    reduce_bucket(stream, parameters.gradients(parameters.unit_gradients()[bucket.place]), bucket, turn);
   }
 }
 
@@ -163,16 +233,18 @@ void GradientReducer::reduce_window(Stream& stream, const ModelStage& stage, int
     if (done != waited) stream.wait(*done);
     waited = done;
     const auto& unit = rank_.parameters().unit_gradients()[bucket.place];
-    const Tensor gradients = part(set == 0 ? unit.values : unit.values2, bucket.begin, bucket.count);
+    const Tensor& gradients = set == 0 ? unit.values : unit.values2;
     reduce_bucket(stream, gradients, bucket, turn);
-    stream.fill_zero(gradients.data, gradients.bytes());
+    const auto clear = [&](const model::Slice& slice) {
+      const Tensor summed = part(gradients, slice);
+      if (summed.elements() > 0) stream.fill_zero(summed.data, summed.bytes());
+    };
+    if (options_.sharded) {
+      for (const model::Slice& slice : bucket.slices) clear(slice);
+    } else {
+      clear(bucket.whole());
+    }
   }
-}
-
-GradientReducer::Slice GradientReducer::slice(int64_t elements, int member) const {
-  const int64_t size = slice_elements(elements, options_.members());
-  const int64_t begin = std::min(elements, size * member);
-  return {begin, std::min(size, elements - begin)};
 }
 
 Tensor GradientReducer::received(int member, int64_t elements) const {
@@ -186,46 +258,97 @@ Tensor GradientReducer::part_of(int term, const Tensor& own, const ReductionBuck
   return member == group_.rank() ? own : received(member, own.elements());
 }
 
+Tensor GradientReducer::wire_of(const Tensor& gradients, const ReductionBucket& bucket, int member) const {
+  const model::Slice& slice = bucket.slices[static_cast<size_t>(member)];
+  if (!travels_apart(options_)) return part(gradients, slice);
+  const int64_t begin =
+      options_.sharded ? bucket.stride() * member : slice.begin - bucket.slices.front().begin;
+  return part(outgoing_, begin, slice.elements());
+}
+
+void GradientReducer::pack(Stream& stream, const Tensor& gradients, const ReductionBucket& bucket) {
+  if (!options_.sharded) {
+    const model::Slice whole = bucket.whole();
+    rank_.math().pointwise->convert(stream, part(gradients, whole), part(outgoing_, 0, whole.elements()));
+    return;
+  }
+  for (int member = 0; member < options_.members(); ++member) {
+    const Tensor from = part(gradients, bucket.slices[static_cast<size_t>(member)]);
+    const Tensor to = wire_of(gradients, bucket, member);
+    if (from.elements() == 0) continue;
+    if (narrow(options_)) {
+      rank_.math().pointwise->convert(stream, from, to);
+    } else {
+      stream.copy(to.data, from.data, from.bytes());
+    }
+  }
+}
+
+void GradientReducer::unpack(Stream& stream, const Tensor& gradients, const ReductionBucket& bucket) {
+  const model::Slice ours =
+      options_.sharded ? bucket.slices[static_cast<size_t>(group_.rank())] : bucket.whole();
+  const Tensor from =
+      options_.sharded ? wire_of(gradients, bucket, group_.rank()) : part(outgoing_, 0, ours.elements());
+  if (from.elements() > 0) rank_.math().pointwise->convert(stream, from, part(gradients, ours));
+}
+
+void GradientReducer::all_reduce(Stream& stream, const Tensor& gradients, const ReductionBucket& bucket,
+                                 Turn turn) {
+  const Tensor sum = part(gradients, bucket.whole());
+  const Tensor wire = narrow(options_) ? part(outgoing_, 0, sum.elements()) : sum;
+  group_.all_reduce(stream, wire, transport::Reduction::sum);
+  if (narrow(options_)) unpack(stream, gradients, bucket);
+  settle(stream, turn, sum, bucket);
+}
+
+void GradientReducer::reduce_scatter(Stream& stream, const Tensor& gradients, const ReductionBucket& bucket) {
+  const int64_t stride = bucket.stride();
+  const Tensor sums = part(received_, 0, stride);
+  group_.reduce_scatter(stream, part(outgoing_, 0, stride * options_.members()), sums,
+                        transport::Reduction::sum);
+  const Tensor own = part(gradients, bucket.slices[static_cast<size_t>(group_.rank())]);
+  if (own.elements() == 0) return;
+  const Tensor sum = part(sums, 0, own.elements());
+  if (narrow(options_)) {
+    rank_.math().pointwise->convert(stream, sum, own);
+  } else {
+    stream.copy(own.data, sum.data, sum.bytes());
+  }
+}
+
 void GradientReducer::reduce_bucket(Stream& stream, const Tensor& gradients, const ReductionBucket& bucket,
                                     Turn turn) {
-  const int64_t elements = gradients.elements();
-  Tensor wire = gradients;
-  if (narrow(options_)) {
-    wire = part(outgoing_, 0, elements);
-    rank_.math().pointwise->convert(stream, gradients, wire);
+  if (travels_apart(options_)) pack(stream, gradients, bucket);
+  const bool library = options_.sum == GradientSum::library;
+  if (library && !options_.sharded) return all_reduce(stream, gradients, bucket, turn);
+  const int self = group_.rank();
+  if (library) {
+    reduce_scatter(stream, gradients, bucket);
+    const Tensor own = part(gradients, bucket.slices[static_cast<size_t>(self)]);
+    if (own.elements() > 0) settle(stream, turn, own, bucket);
+    return;
   }
-  const bool gathers = turn == Turn::only || turn == Turn::last;
-  if (options_.sum == GradientSum::library) {
-    group_.all_reduce(stream, wire, transport::Reduction::sum);
-    if (narrow(options_)) rank_.math().pointwise->convert(stream, wire, gradients);
-    settle(stream, turn, gradients, bucket);
-  } else {
-    const int self = group_.rank();
-    const Slice mine = slice(elements, self);
-    const Tensor own = part(wire, mine.begin, mine.count);
-    const auto exchange = [&](auto outgoing, auto incoming) {
-      messages_.clear();
-      for (int peer = 0; peer < options_.members(); ++peer) {
-        if (peer == self) continue;
-        messages_.push_back(transport::send_to(peer, outgoing(peer)));
-        messages_.push_back(transport::receive_from(peer, incoming(peer)));
-      }
-      group_.exchange(stream, messages_);
-    };
-    const auto of_peer = [&](int peer) {
-      const Slice theirs = slice(elements, peer);
-      return part(wire, theirs.begin, theirs.count);
-    };
-    exchange(of_peer, [&](int peer) { return received(peer, mine.count); });
-    if (mine.count > 0) {
-      const Tensor sum = narrow(options_) ? sum_narrow(stream, own, bucket) : sum_fp32(stream, own, bucket);
-      settle(stream, turn, sum, bucket);
-      if (gathers && narrow(options_)) rank_.math().pointwise->convert(stream, sum, own);
+  const Tensor own = wire_of(gradients, bucket, self);
+  const auto exchange = [&](auto outgoing, auto incoming) {
+    messages_.clear();
+    for (int peer = 0; peer < options_.members(); ++peer) {
+      if (peer == self) continue;
+      messages_.push_back(transport::send_to(peer, outgoing(peer)));
+      messages_.push_back(transport::receive_from(peer, incoming(peer)));
     }
-    if (!gathers) return;
-    exchange([&](int) { return own; }, of_peer);
-    if (narrow(options_)) rank_.math().pointwise->convert(stream, wire, gradients);
+    group_.exchange(stream, messages_);
+  };
+  const auto of_peer = [&](int peer) { return wire_of(gradients, bucket, peer); };
+  exchange(of_peer, [&](int peer) { return received(peer, own.elements()); });
+  const bool ends = turn == Turn::only || turn == Turn::last;
+  if (own.elements() > 0) {
+    const Tensor sum = narrow(options_) ? sum_narrow(stream, own, bucket) : sum_fp32(stream, own, bucket);
+    settle(stream, turn, sum, bucket);
+    if (ends && narrow(options_)) rank_.math().pointwise->convert(stream, sum, own);
   }
+  if (!ends) return;
+  if (!options_.sharded) exchange([&](int) { return own; }, of_peer);
+  if (narrow(options_)) unpack(stream, gradients, bucket);
 }
 
 void GradientReducer::settle(Stream& stream, Turn turn, const Tensor& sum, const ReductionBucket& bucket) {

@@ -18,27 +18,35 @@ struct ReductionOptions {
   int copies = 1;
   double bucket_mib = 64;
   GradientSum sum = GradientSum::ordered;
-  /// fp32; bf16: every contribution, and the sum, is rounded on its way. The additions are fp32.
+  /// fp32; bf16, fp16: every contribution, and the sum, is rounded on its way. The additions are fp32.
   DType wire = DType::fp32;
   GradientWindows windows;
+  bool sharded = false;  ///< the optimizer: each member needs the sums of what it owns alone
 
   /// Ranks that sum a unit's gradients.
   int members() const { return replicas * copies; }
+  /// Ranks that share an optimizer.
+  int shards() const { return sharded ? members() : 1; }
 };
 
 /// What a rank needs for it in device memory; nothing for one member.
 std::vector<model::PlannedAllocation> reduction_memory(const model::RankConfig& config,
                                                        const ReductionOptions& options);
 
-/// A run of a unit's flat gradients, elements [begin, begin + count), that is summed at once.
+/// Elements of a unit's flat gradients that are summed at once: a slice for each member, its owner; possibly
+/// empty. One after another, unless the optimizer is sharded: then of what each member owns of the unit.
 struct ReductionBucket {
   int unit = 0;
   size_t place = 0;  ///< of the unit among the rank's
-  int64_t begin = 0;
-  int64_t count = 0;
+  std::vector<model::Slice> slices;
   bool weight_half = false;  ///< several windows: it accumulates in W
   int copy = 0;              ///< of the weights, that the rank holds
   int64_t total = 0;         ///< where its total begins
+
+  /// From the first slice's begin to the last one's end: where they are one after another.
+  model::Slice whole() const { return {slices.front().begin, slices.back().end}; }
+  /// Elements of the longest slice, rounded up so that what follows is aligned in any dtype.
+  int64_t stride() const;
 };
 
 /// Sums the gradients of a rank's units over the members of its group, bucket by bucket, unit by unit as they
@@ -48,6 +56,10 @@ struct ReductionBucket {
 /// `ordered`: member d owns the d-th slice of a bucket. It receives everybody's, adds them in that order in
 /// fp32, and the sums are gathered: as many bytes as a ring, and an element's bits depend neither on
 /// buckets nor on who owns it (contract C1 d). `library`: the transport's all_reduce.
+///
+/// With a sharded optimizer a bucket's slices are what its members own (model/shards.h), and their sums stay
+/// there: nothing is gathered, and what others own keeps the rank's own part. `library`: reduce_scatter. Sums
+/// are rounded as they would be on their way, so that they are those of an optimizer that is not sharded.
 ///
 /// Of several windows each is summed by itself, and the sums are added in fp32, first window first. Until the
 /// last the total stays where it was summed (`ordered`: at the slice's owner), and is not rounded; then it is
@@ -69,13 +81,16 @@ class GradientReducer {
  private:
   /// What becomes of a window's sum: `only` one, or among several.
   enum class Turn { only, first, next, last };
-  struct Slice {
-    int64_t begin = 0;
-    int64_t count = 0;
-  };
-  /// Of a bucket of `elements`, possibly empty.
-  Slice slice(int64_t elements, int member) const;
+  /// `gradients`: of the whole unit.
   void reduce_bucket(Stream& stream, const Tensor& gradients, const ReductionBucket& bucket, Turn turn);
+  void all_reduce(Stream& stream, const Tensor& gradients, const ReductionBucket& bucket, Turn turn);
+  /// The library's sum of the slice that we own, in its place.
+  void reduce_scatter(Stream& stream, const Tensor& gradients, const ReductionBucket& bucket);
+  /// A member's slice as it travels.
+  Tensor wire_of(const Tensor& gradients, const ReductionBucket& bucket, int member) const;
+  /// Gradients to the wire's dtype, and back.
+  void pack(Stream& stream, const Tensor& gradients, const ReductionBucket& bucket);
+  void unpack(Stream& stream, const Tensor& gradients, const ReductionBucket& bucket);
   /// The bucket's total becomes the window's sum, or grows by it; at the end, the sum grows by the total.
   void settle(Stream& stream, Turn turn, const Tensor& sum, const ReductionBucket& bucket);
   /// The sum of the parts that were received and our own, fp32.
@@ -93,9 +108,9 @@ class GradientReducer {
   int64_t most_;                          ///< elements of a slice
   std::vector<ReductionBucket> buckets_;  ///< last unit first
   Tensor total_;                          ///< fp32: the windows so far, by bucket; several windows only
-  Tensor outgoing_;                       ///< (bucket) in the wire's dtype; narrow wires only
-  Tensor received_;                       ///< (members, slice) in the wire's dtype
-  Tensor sum_;                            ///< (2, slice) fp32; narrow wires only
+  Tensor outgoing_;  ///< (bucket) in the wire's dtype: narrow wires, and for reduce_scatter
+  Tensor received_;  ///< (members, slice) in the wire's dtype
+  Tensor sum_;       ///< (2, slice) fp32; narrow wires only
   std::vector<transport::Message> messages_;
 };
 

@@ -4,7 +4,7 @@
 #include <random>
 #include <utility>
 
-#include "kernels/device/bfloat16.h"
+#include "kernels/math/with_element.h"
 
 namespace penstock::runtime {
 
@@ -57,15 +57,11 @@ void LoneUnit::fill(const Tensor& tensor, double deviation) {
   const auto elements = static_cast<size_t>(tensor.elements());
   const size_t first = std::min(elements, size_t{1} << 16);
   char* begin = static_cast<char*>(tensor.data);
-  if (tensor.dtype == DType::bf16) {
-    const auto values = random_values<bfloat16>(first, deviation);
+  math::with_element(tensor.dtype, [&]<class T>(T) {
+    const auto values = random_values<T>(first, deviation);
     stream_->copy(begin, values.data(), first * size);
     stream_->synchronize();
-  } else {
-    const auto values = random_values<float>(first, deviation);
-    stream_->copy(begin, values.data(), first * size);
-    stream_->synchronize();
-  }
+  });
   for (size_t done = first; done < elements;) {
     const size_t count = std::min(done, elements - done);
     stream_->copy(begin + done * size, begin, count * size);

@@ -28,14 +28,15 @@ int64_t signed_bytes(size_t bytes) {
   return static_cast<int64_t>(bytes);
 }
 
-UnitBuffers buffers_of(const RankConfig& common, int unit, bool shares_tied_weight) {
+UnitBuffers buffers_of(const RankConfig& common, int unit, bool shares_tied_weight, int shards) {
   return unit_buffers(model::unit_parameters(common.model, model::unit_at(common.model, unit)),
-                      common.compute, shares_tied_weight);
+                      common.compute, shares_tied_weight, {shards, 0});
 }
 
 int64_t resident(const RankConfig& common, const UnitBuffers& buffers) {
   const size_t versions = common.weight_versions > 1 ? buffers.read_bytes + buffers.gradient_bytes : 0;
-  return signed_bytes(3 * buffers.full_bytes + buffers.copy_bytes + buffers.gradient_bytes + versions);
+  return signed_bytes(buffers.master_bytes + 2 * buffers.moment_bytes + buffers.copy_bytes +
+                      buffers.gradient_bytes + versions);
 }
 
 StageConfig stage_of(int unit) {
@@ -75,7 +76,8 @@ int64_t rank_bytes(const RankConfig& common, const model::MemoryPlan& plan,
                    const ReductionOptions& reduction) {
   size_t bytes = 0;
   for (const model::PlannedAllocation& piece : plan.allocations) {
-    const bool of_units = piece.name == "transients" || piece.name == "plans";
+    const bool of_units = piece.name == "transients" || piece.name == "plans" ||
+                          (piece.name == "optimizer.blocks" && reduction.shards() > 1);
     if (piece.tag == ArenaTag::workspace && !of_units) bytes += piece.bytes;
   }
   RankConfig whole = common;
@@ -139,12 +141,15 @@ planner::ModelCosts model_footprint(const RankConfig& common, math::Math& math,
     made.name = name_of(model::unit_at(section, unit));
     made.layers = layers[at];
     if (!repeated) {
-      const UnitBuffers buffers = buffers_of(common, unit, false);
+      const UnitBuffers buffers = buffers_of(common, unit, false, reduction.shards());
       const RankConfig alone = one_unit(common, unit, RecomputeMode::none);
       const model::CallSites sites = make_call_sites(math, alone);
       made.parameters = parameters[at];
       made.flops = flops[at] * static_cast<double>(costs.tokens);
       made.resident_bytes = resident(common, buffers);
+      if (reduction.shards() > 1)
+        made.resident_bytes += signed_bytes(
+            model::block_sum_bytes(model::unit_parameters(section, model::unit_at(section, unit))));
       made.gradient_bytes = signed_bytes(buffers.gradient_bytes);
       made.side_band_bytes = side_band_of(common, unit, true);
       made.workspace_bytes = signed_bytes(aligned(sites.workspace_bytes()));
@@ -156,10 +161,11 @@ planner::ModelCosts model_footprint(const RankConfig& common, math::Math& math,
   }
   if (section.tie_embeddings) {
     const int head = units - 1;
-    costs.tied_shared_bytes =
-        resident(common, buffers_of(common, head, false)) - resident(common, buffers_of(common, head, true));
-    const auto weight = section.padded_vocab_size() * section.hidden_size;
-    costs.tied_exchange_bytes = signed_bytes(aligned(static_cast<size_t>(weight) * size_of(DType::fp32)));
+    costs.tied_shared_bytes = resident(common, buffers_of(common, head, false, reduction.shards())) -
+                              resident(common, buffers_of(common, head, true, reduction.shards()));
+    RankConfig shared = common;
+    shared.shard.count = reduction.shards();
+    costs.tied_exchange_bytes = signed_bytes(tied_exchange_bytes(shared));
   }
   return costs;
 }

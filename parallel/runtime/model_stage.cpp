@@ -4,15 +4,8 @@
 
 namespace penstock::runtime {
 
-namespace {
-
-void hand_over(Stream& stream, const Tensor& from, const Tensor& to) {
-  stream.copy(to.data, from.data, to.bytes());
-}
-
-}  // namespace
-
-ModelStage::ModelStage(model::RankModel& rank, size_t index, const GradientWindows& windows, bool marks_units)
+ModelStage::ModelStage(model::RankModel& rank, size_t index, const GradientWindows& windows, bool marks_units,
+                       bool gathers)
     : rank_(rank),
       parameters_(rank.parameters()),
       stage_(rank.stage(index)),
@@ -26,6 +19,8 @@ ModelStage::ModelStage(model::RankModel& rank, size_t index, const GradientWindo
     if (windows_.count() > 1)
       input_done_.push_back(device.create_event(fmt::format("I gradients of unit {}", unit)));
   }
+  for (int unit = begin_; gathers && unit < stage_.config().end; ++unit)
+    unit_gathered_.push_back(device.create_event(fmt::format("parameters of unit {}", unit)));
 }
 
 void ModelStage::use_graphs(WorkGraphs& device, int stage, Tensor losses) {
@@ -64,18 +59,38 @@ size_t ModelStage::set_of(int micro_batch) const {
   return rank_.config().weight_versions > 1 ? step_of(micro_batch) : windows_.set(micro_batch);
 }
 
+void ModelStage::gathered(Stream& stream, int unit) {
+  stream.record(*unit_gathered_[static_cast<size_t>(unit - begin_)]);
+  awaits_ = true;
+}
+
+// A graph waits for nothing inside: all units' parameters come first.
+void ModelStage::await_parameters(Stream& stream) {
+  if (awaits_) stream.wait(graphs_ ? *unit_gathered_.back() : *unit_gathered_.front());
+}
+
 void ModelStage::forward(Stream& stream, const StageCall& call) {
-  if (call.input) hand_over(stream, call.input, stage_.input(call.slots));
+  if (call.input) model::take_from_wire(stream, rank_.math(), call.input, stage_.input(call.slots));
   const auto micro_batch = static_cast<size_t>(call.micro_batch % rank_.config().micro_batches);
   // From memory of the host, which differs from step to step.
   stage_.take_side_band(stream, call.slots, micro_batches_[step_of(call.micro_batch)][micro_batch]);
   const auto work = [&] { stage_.forward_units(stream, call.slots, call.micro_batch, pass_, call.output); };
+  const bool waits = awaits_ && !graphs_;
+  awaits_ = false;
+  if (waits) {
+    stage_.ahead_of_forward([this, &stream](int unit) {
+      if (unit > begin_) stream.wait(*unit_gathered_[static_cast<size_t>(unit - begin_)]);
+    });
+    work();
+    stage_.ahead_of_forward({});
+    return;
+  }
   if (!graphs_) return work();
   as_graph(stream, schedule::Op::forward, call, stage_.has_head() && pass_ == model::Pass::evaluation, work);
 }
 
 void ModelStage::backward_input(Stream& stream, const StageCall& call) {
-  if (call.input) hand_over(stream, call.input, stage_.d_output(call.slots));
+  if (call.input) model::take_from_wire(stream, rank_.math(), call.input, stage_.d_output(call.slots));
   // One micro-batch a step tells the share: stamps of all would have to be kept.
   const size_t step = step_of(call.micro_batch);
   const bool timed = !timed_[step] && !recompute_stamps_[step].empty();

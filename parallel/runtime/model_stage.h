@@ -16,8 +16,9 @@ namespace penstock::runtime {
 class ModelStage final : public ExecutedStage {
  public:
   /// `index` among the rank's stages. `marks_units`: the ends of windows record when each unit's gradients
-  /// are complete.
-  ModelStage(model::RankModel& rank, size_t index, const GradientWindows& windows, bool marks_units);
+  /// are complete. `gathers`: parameters are gathered beside the first forward of a step.
+  ModelStage(model::RankModel& rank, size_t index, const GradientWindows& windows, bool marks_units,
+             bool gathers);
 
   /// From now on units run as graphs where they can. `stage`: its number in the model; `losses`: fp64
   /// (loss_terms), device memory for the losses of the micro-batch at hand, which are copied to their place
@@ -31,6 +32,11 @@ class ModelStage final : public ExecutedStage {
   /// step 1.
   void serve(std::span<const model::SideBand> micro_batches, model::Pass pass, size_t step = 0);
 
+  /// On the gathers' stream, behind a unit's: the next forward waits for it, unit by unit. All units, before
+  /// that forward is enqueued.
+  void gathered(Stream& stream, int unit);
+
+  void await_parameters(Stream& stream) override;
   void forward(Stream& stream, const StageCall& call) override;
   void backward_input(Stream& stream, const StageCall& call) override;
   void backward_weight(Stream& stream, const StageCall& call) override;
@@ -59,6 +65,8 @@ class ModelStage final : public ExecutedStage {
   int begin_;
   std::vector<std::unique_ptr<Event>> input_done_;
   std::vector<std::unique_ptr<Event>> unit_done_;
+  std::vector<std::unique_ptr<Event>> unit_gathered_;
+  bool awaits_ = false;  ///< the next forward, its units' parameters
   /// By step.
   std::array<std::span<const model::SideBand>, 2> micro_batches_;
   std::array<std::vector<double>, 2> recompute_stamps_;

@@ -16,6 +16,16 @@ using model::Pass;
 using model::SideBand;
 using schedule::BufferPool;
 
+namespace {
+
+model::RankConfig config_of(const PipelinePlan& plan, int world_rank) {
+  model::RankConfig config = plan.ranks[static_cast<size_t>(plan.topology.place(world_rank).pipeline)];
+  if (config.shard.count > 1) config.shard.member = plan.member(world_rank);
+  return config;
+}
+
+}  // namespace
+
 PipelineEngine::PipelineEngine(Device& device, math::Math& math, transport::World& world, PipelinePlan plan)
     : PipelineEngine(device, math, world, plan,
                      make_communicators(world, plan.topology, plan.training.schedule.copies,
@@ -28,11 +38,13 @@ PipelineEngine::PipelineEngine(Device& device, math::Math& math, transport::Worl
       plan_(std::move(plan)),
       place_(plan_.topology.place(world.rank())),
       communicators_(std::move(communicators)),
-      rank_(device, math, plan_.ranks[static_cast<size_t>(place_.pipeline)]),
+      rank_(device, math, config_of(plan_, world.rank())),
       training_(device, plan_.training, place_.pipeline),
       executor_(device, executor_parts()) {
   if (plan_.reduction.members() > 1)
     reducer_ = std::make_unique<GradientReducer>(rank_, *communicators_.replicas, plan_.reduction);
+  if (plan_.reduction.shards() > 1)
+    gatherer_ = std::make_unique<ParameterGatherer>(rank_, *communicators_.replicas);
   const int64_t elements = agreement_elements(rank_.config(), plan_.topology.replicas());
   agreement_ = rank_.memory().claim(ArenaTag::communication, "agreement", DType::fp64, Shape{elements});
   const int64_t sums = rank_.optimizer().sums().elements();
@@ -89,9 +101,10 @@ ExecutorParts PipelineEngine::executor_parts() {
   const model::RankConfig& config = rank_.config();
   for (int stage = 0; stage < plan_.stages(); ++stage) {
     const ReductionOptions& reduction = plan_.reduction;
-    stages_.push_back(owns(stage) ? std::make_unique<ModelStage>(rank_, index_of(stage), reduction.windows,
-                                                                 reduction.members() > 1)
-                                  : nullptr);
+    stages_.push_back(owns(stage)
+                          ? std::make_unique<ModelStage>(rank_, index_of(stage), reduction.windows,
+                                                         reduction.members() > 1, reduction.shards() > 1)
+                          : nullptr);
     parts.stages.push_back(stages_.back().get());
   }
   const auto pool = [&](BufferPool at) -> std::vector<Tensor>& {
@@ -117,6 +130,7 @@ ExecutorParts PipelineEngine::executor_parts() {
         pool(piece.name == "boundary.input" ? BufferPool::activation_in : BufferPool::gradient_in);
     for (size_t offset = 0; offset < piece.bytes; offset += model::boundary_bytes(config))
       buffers.emplace_back(memory + offset, hidden.dtype, hidden.shape);
+    if (!buffers.empty()) arrival_ = buffers.front();
   }
   parts.pipeline = communicators_.pipeline.get();
   parts.operations = this;
@@ -157,18 +171,44 @@ void PipelineEngine::serve(std::span<const SideBand> micro_batches, Pass pass) {
   }
 }
 
-void PipelineEngine::start_step(const model::StepInputs& inputs, std::span<const SideBand> micro_batches) {
+void PipelineEngine::start_step(const model::StepInputs& inputs, std::span<const SideBand> micro_batches,
+                                const UpdateRule& rule) {
   if (micro_batches.size() != static_cast<size_t>(training_.micro_batches())) {
     throw UsageError(fmt::format("a step of {} micro-batches in a pipeline whose schedule has {}",
                                  micro_batches.size(), training_.micro_batches()));
   }
-  if (plan_.overlaps()) return start_over(inputs, micro_batches);
+  if (plan_.overlaps()) {
+    if (rule.held || rule.loss_limit < std::numeric_limits<double>::infinity())
+      throw UsageError("a step that overlaps with the next is neither held nor judged by its loss");
+    return start_over(inputs, micro_batches);
+  }
+  rule_ = rule;
+  target_tokens_ = inputs.target_tokens;
   guarded([&] {
     serve(micro_batches, Pass::training);
     rank_.optimizer().begin(stream(), inputs);
     rank_.zero_losses(stream());
     executor_.run(training_, stamps_[inputs.step % kept_steps]);
   });
+}
+
+void PipelineEngine::gather_parameters(Stream& at, const schedule::Action& action) {
+  if (rank_.parameters().gathered()) return;
+  const int begin = plan_.first_unit(action.stage);
+  const int end = begin + plan_.unit_count(action.stage);
+  for (int unit = begin; unit < end; ++unit) {
+    gatherer_->gather(at, unit);
+    if (&at != &stream()) stages_[static_cast<size_t>(action.stage)]->gathered(at, unit);
+  }
+}
+
+// In the program's order, in which every member gathers.
+void PipelineEngine::gather_parameters() {
+  if (!gatherer_ || rank_.parameters().gathered()) return;
+  const auto& steps = training_.steps();
+  for (size_t i = steps.size() - training_.gathers(); i < steps.size(); ++i)
+    gather_parameters(stream(), steps[i].instruction.action);
+  rank_.parameters().set_gathered(true);
 }
 
 void PipelineEngine::reduce_gradients(Stream& at, const schedule::Action& action, bool last) {
@@ -197,15 +237,26 @@ void PipelineEngine::sum_tied(Stream& at) {
 // that each micro-batch of a replica passed. It runs
 // on the compute stream: if anything failed there, it is dropped, the world stops, and no rank updates.
 void PipelineEngine::optimizer_step(Stream& at) {
-  if (!plan_.overlaps()) agree(at);
-  rank_.optimizer().update(at);
-  ++under_way_.updates;
+  if (plan_.overlaps()) {
+    update(at);
+    ++under_way_.updates;
+    return;
+  }
+  agree(at);
+  if (rule_.loss_limit < std::numeric_limits<double>::infinity()) judge_loss(at);
+  if (!rule_.held) update(at);
 }
 
 void PipelineEngine::agree(Stream& at) {
   model::OptimizerStep& optimizer = rank_.optimizer();
   const auto step = plan_.overlaps() ? rank_.selected_step() : 0;
   optimizer.squares(at);
+  const Tensor blocks = optimizer.block_sums();
+  at.stamp(&told_[step].offered);
+  if (blocks) {
+    communicators_.replicas->all_reduce(at, blocks, transport::Reduction::sum);
+    optimizer.add_blocks(at);
+  }
   at.fill_zero(agreement_.data, agreement_.bytes());
   const Tensor sums = optimizer.sums();
   const Tensor squares = agreement_.rows(0, sums.elements());
@@ -215,14 +266,47 @@ void PipelineEngine::agree(Stream& at) {
     const Tensor ours = agreed_losses_.rows(place_.replica * losses.elements(), losses.elements());
     at.copy(ours.data, losses.data, losses.bytes());
   }
-  at.stamp(&told_[step].offered);
   if (world_.size() > 1) communicators_.all->all_reduce(at, agreement_, transport::Reduction::sum);
   at.stamp(&told_[step].agreed);
   at.copy(sums.data, squares.data, sums.bytes());
   optimizer.norm(at);
-  if (!plan_.overlaps()) return;
-  copy_results(at, step);
-  at.record(*told_[step].event);
+  if (plan_.overlaps()) {
+    copy_results(at, step);
+    at.record(*told_[step].event);
+  }
+}
+
+// On the way, so that the host need not wait for the loss before the update is queued. The loss is what all
+// ranks have agreed on: they come to the same end.
+void PipelineEngine::judge_loss(Stream& at) {
+  copy_results(at, 0);
+  at.host_task("loss judged", 0, [this] {
+    if (!(mean_loss() <= rule_.loss_limit)) told_[0].scalars->apply = 0;
+  });
+  rank_.optimizer().overrule(at, told_[0].scalars);
+}
+
+double PipelineEngine::mean_loss() const {
+  double sum = 0;
+  for (const double loss : told_[0].losses) sum += loss;
+  return sum / static_cast<double>(target_tokens_);
+}
+
+void PipelineEngine::update_held() {
+  guarded([&] {
+    update(stream());
+    executor_.synchronize();
+  });
+}
+
+void PipelineEngine::update(Stream& at) {
+  held_ = {};
+  if (held_for_ != nullptr) {
+    at.stamp(&held_[0]);
+    at.wait(*std::exchange(held_for_, nullptr));
+    at.stamp(&held_[1]);
+  }
+  rank_.optimizer().update(at);
 }
 
 void PipelineEngine::copy_results(Stream& at, size_t step) {
@@ -260,6 +344,7 @@ void PipelineEngine::forward_only(std::span<const SideBand> micro_batches) {
   const StepList& list = evaluation_list(static_cast<int>(micro_batches.size()));
   evaluation_stamps_.resize(list.steps().size());
   serve(micro_batches, Pass::evaluation);
+  gather_parameters();
   rank_.zero_losses(stream());
   executor_.run(list, evaluation_stamps_);
 }

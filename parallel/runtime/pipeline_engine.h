@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <exception>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -17,6 +18,7 @@
 #include "parallel/runtime/executor.h"
 #include "parallel/runtime/gradient_reducer.h"
 #include "parallel/runtime/model_stage.h"
+#include "parallel/runtime/parameter_gatherer.h"
 #include "parallel/runtime/pipeline_plan.h"
 #include "parallel/runtime/rolling_lists.h"
 
@@ -58,6 +60,13 @@ class PipelineEngine final : private StepOperations {
   bool holds_first() const { return plan_.holds_first(place_.pipeline); }
   bool holds_last() const { return plan_.holds_last(place_.pipeline); }
 
+  /// What a step's update depends on besides a finite norm.
+  struct UpdateRule {
+    /// A loss above it (mean over the step's target tokens), or none, leaves everything as it is.
+    double loss_limit = std::numeric_limits<double>::infinity();
+    /// It waits for update_held(), or never comes.
+    bool held = false;
+  };
   /// Enqueues a whole step and returns; as many side bands as the plan has micro-batches. finish_step() comes
   /// before any other call.
   ///
@@ -65,8 +74,15 @@ class PipelineEngine final : private StepOperations {
   /// overlap: else the pipeline is drained. What is computed does not depend on it. Step s reads the weights
   /// that the updates of steps 0 … s − 2 made (step 0 the first ones), and its own update comes behind that
   /// of step s − 1. Between two steps the rank's state is that of a plan that does not overlap, and the
-  /// earlier version of the weights.
-  void start_step(const model::StepInputs& inputs, std::span<const model::SideBand> micro_batches);
+  /// earlier version of the weights. There is no rule then but the finite norm.
+  void start_step(const model::StepInputs& inputs, std::span<const model::SideBand> micro_batches,
+                  const UpdateRule& rule);
+  void start_step(const model::StepInputs& inputs, std::span<const model::SideBand> micro_batches) {
+    start_step(inputs, micro_batches, UpdateRule());
+  }
+  /// Updates by the gradients of the last step, which was held and is finished, if it is to be applied.
+  /// Waits.
+  void update_held();
   /// Waits for the step that was started. The same on every rank: losses are added over all replicas, each in
   /// ascending order of its micro-batches, replicas in order.
   model::StepResult finish_step();
@@ -75,9 +91,19 @@ class PipelineEngine final : private StepOperations {
   void drain();
   /// Steps that were started and not finished.
   int started_steps() const { return under_way_.unfinished; }
+  /// The next step's update waits for `event` as it is recorded now: until then weights and moments stay as
+  /// they are. It outlives that step.
+  void hold_update_for(const Event& event) { held_for_ = &event; }
+  /// Of the last step, once it was finished: seconds that its update stood still for that.
+  double held_seconds() const { return held_[1] - held_[0]; }
+  /// Of the last step, once it was finished, the same on every rank: summed over the target tokens of each
+  /// micro-batch, those of replica 0 first.
+  std::span<const double> losses() const { return told_[finished_].losses; }
   /// What the step did, when; complete once it was finished, overwritten `kept_steps` steps later.
   static constexpr size_t kept_steps = 4;
   std::span<const Stamp> stamps(uint64_t step) const { return stamps_[step % kept_steps]; }
+  /// What the rank did last and does now: for other threads, and beyond the engine's end.
+  std::shared_ptr<const FlightRecord> flights() const { return executor_.flights(); }
   /// Seconds on the device's clock, of the last step, once it was finished: when the optimizer offered its
   /// squares and losses to all ranks, and when they had agreed.
   double offered_seconds() const { return told_[finished_].offered; }
@@ -99,6 +125,11 @@ class PipelineEngine final : private StepOperations {
   /// pipeline. Waits. UsageError unless the plan was asked for them.
   std::span<const float> logits(const model::SideBand& micro_batch, int64_t row);
 
+  /// With a sharded optimizer: what others have updated since it was gathered last is gathered, if anything
+  /// was. A step does so by itself, beside its first forwards, and so does whatever runs forwards here.
+  /// Collective over the members; enqueued on stream().
+  void gather_parameters();
+
   /// What our units are at the end of a step is taken over from an engine of the same model, topology and
   /// ranks that is between two steps, and stays as it is (take_over.cpp). Collective over the world, and
   /// waits. Bytes that came from other ranks.
@@ -110,6 +141,9 @@ class PipelineEngine final : private StepOperations {
     model::Nonfinite where;
     size_t micro_batch = 0;
     int replica = 0;
+    int stage = 0;
+    int rank = 0;  ///< of the world, which computes that stage
+    bool backward = false;
   };
   std::optional<Finding> find_nonfinite(std::span<const model::SideBand> micro_batches);
 
@@ -118,6 +152,12 @@ class PipelineEngine final : private StepOperations {
   void sum_tied(Stream& stream) override;
   void agree(Stream& stream) override;
   void optimizer_step(Stream& stream) override;
+  void gather_parameters(Stream& stream, const schedule::Action& action) override;
+
+  /// Nothing is updated if the loss is above the rule's limit.
+  void judge_loss(Stream& at);
+  double mean_loss() const;
+  void update(Stream& at);
 
   ExecutorParts executor_parts();
   void reserve_host_memory();
@@ -170,10 +210,12 @@ class PipelineEngine final : private StepOperations {
   model::RankModel rank_;
   std::vector<std::unique_ptr<ModelStage>> stages_;  ///< by stage of the model; null: another rank's
   std::unique_ptr<GradientReducer> reducer_;
-  Tensor agreement_;                         ///< fp64: sums of squares, then losses by replica
-  Tensor agreed_losses_;                     ///< its end
-  Tensor logits_;                            ///< fp32 (V)
-  std::unique_ptr<HostMemory> host_memory_;  ///< of the next three, and of what is told
+  std::unique_ptr<ParameterGatherer> gatherer_;  ///< of a sharded optimizer
+  Tensor agreement_;                             ///< fp64: sums of squares, then losses by replica
+  Tensor agreed_losses_;                         ///< its end
+  Tensor logits_;                                ///< fp32 (V)
+  Tensor arrival_;                               ///< a buffer of what arrives; absent where nothing does
+  std::unique_ptr<HostMemory> host_memory_;      ///< of the next three, and of what is told
   double* host_sum_ = nullptr;
   std::span<double> host_losses_;  ///< of an evaluation
   std::span<float> host_logits_;
@@ -202,6 +244,10 @@ class PipelineEngine final : private StepOperations {
   std::map<int, StepList> evaluations_;
   std::array<std::vector<Stamp>, kept_steps> stamps_;
   std::vector<Stamp> evaluation_stamps_;
+  UpdateRule rule_;
+  int64_t target_tokens_ = 1;
+  const Event* held_for_ = nullptr;
+  std::array<double, 2> held_{};
   Executor executor_;
   std::optional<transport::AbortOnUnwind> abort_;  ///< once it is whole
 };

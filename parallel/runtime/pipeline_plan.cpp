@@ -160,6 +160,7 @@ model::RankConfig rank_config(const PipelineRequest& request, const PipelinePlan
   config.d_input_buffers = std::max(1, buffers(plan, rank, BufferPool::gradient_out));
   config.weight_versions = plan.overlaps() ? 2 : 1;
   config.gradient_sets = std::max(config.weight_versions, plan.reduction.windows.sets());
+  config.shard.count = plan.reduction.shards();
   config.runtime_memory = reduction_memory(config, plan.reduction);
   const auto add = [&](ArenaTag tag, const char* name, size_t bytes) {
     config.runtime_memory.push_back({tag, name, aligned(bytes)});
@@ -187,6 +188,12 @@ int PipelinePlan::first_unit(int stage) const {
   return std::accumulate(units.begin(), units.begin() + training.schedule.block_of(stage), 0);
 }
 
+int PipelinePlan::member(int world_rank) const {
+  const Place place = topology.place(world_rank);
+  if (training.schedule.copies == 1) return place.replica;
+  return 2 * place.replica + (2 * place.pipeline < topology.pipeline() ? 0 : 1);
+}
+
 bool PipelinePlan::holds(int rank, int block) const {
   for (int stage = block; stage < stages(); stage += training.schedule.blocks()) {
     if (owner(stage) == rank) return true;
@@ -206,15 +213,13 @@ ReductionOptions reduction_of(const PipelineRequest& request) {
   if (parallel.data > 1 && parallel.reduce_every < request.common.micro_batches)
     windows.every = static_cast<int>(parallel.reduce_every);
   return {static_cast<int>(parallel.data), copies_of(request),    parallel.bucket_mib,
-          parallel.gradient_sum,           request.gradient_wire, windows};
+          parallel.gradient_sum,           request.gradient_wire, windows,
+          parallel.sharded_optimizer};
 }
 
 PipelinePlan plan_pipeline(const PipelineRequest& request) {
   const ParallelSection& parallel = request.parallel;
   const bool replicated = parallel.data > 1;
-  if (replicated && parallel.sharded_optimizer) {
-    throw UsageError("parallel.sharded_optimizer is not implemented for several replicas: set it to false");
-  }
   PipelinePlan plan;
   plan.topology =
       Topology(static_cast<int>(parallel.pipeline), static_cast<int>(parallel.data), parallel.order);
@@ -235,6 +240,7 @@ PipelinePlan plan_pipeline(const PipelineRequest& request) {
   options.reduce_gradients = replicated;
   options.reduce_every = plan.reduction.windows.every;
   options.tied_embeddings = request.common.model.tie_embeddings;
+  options.sharded_optimizer = plan.reduction.shards() > 1;
   plan.training = lower(schedule, costs, options);
   if (schedule.asynchronous) {
     const int steps = schedule::RollingProgram::steps;

@@ -36,8 +36,9 @@ struct PipelinePlan {
   std::optional<schedule::RollingProgram> rolling;  ///< asynchronous schedules: how steps follow one another
   schedule::Program evaluation;  ///< forwards of as many micro-batches as training has, by the first copy
   ReductionOptions reduction;
-  std::vector<model::RankConfig> ranks;  ///< by pipeline rank, complete
-  bool graphs = false;                   ///< as the request's
+  std::vector<model::RankConfig>
+      ranks;            ///< by pipeline rank, complete; of the first member of each optimizer
+  bool graphs = false;  ///< as the request's
 
   /// Two steps may be under way (PipelineEngine::start_step).
   bool overlaps() const { return rolling.has_value(); }
@@ -46,6 +47,9 @@ struct PipelinePlan {
   /// The first unit of a stage, and how many it has.
   int first_unit(int stage) const;
   int unit_count(int stage) const { return units[static_cast<size_t>(training.schedule.block_of(stage))]; }
+  /// Which of those that sum its units' gradients a world rank is (ReductionOptions::members): the first copy
+  /// of replica 0, the second, those of replica 1, ….
+  int member(int world_rank) const;
   /// The pipeline rank that owns a stage.
   int owner(int stage) const { return training.schedule.rank_of_stage[static_cast<size_t>(stage)]; }
   /// Of the first copy.

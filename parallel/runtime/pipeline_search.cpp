@@ -15,11 +15,12 @@ template <class Source, class Target>
 void PipelineEngine::hand_over(int from, int to, Source source, Target target) {
   transport::Communicator& pipeline = *communicators_.pipeline;
   if (owns(from) && owns(to)) {
-    stream().copy(target().data, source().data, source().bytes());
+    model::take_from_wire(stream(), rank_.math(), source(), target());
   } else if (owns(from)) {
     pipeline.exchange(stream(), {transport::send_to(plan_.owner(to), source())});
   } else if (owns(to)) {
-    pipeline.exchange(stream(), {transport::receive_from(plan_.owner(from), target())});
+    pipeline.exchange(stream(), {transport::receive_from(plan_.owner(from), arrival_)});
+    model::take_from_wire(stream(), rank_.math(), arrival_, target());
   }
 }
 
@@ -73,6 +74,9 @@ std::optional<PipelineEngine::Finding> PipelineEngine::agree(const std::optional
   int stage = plan_.last_stage();
   while (plan_.first_unit(stage) > agreed.where.unit) --stage;
   const int finder = plan_.topology.world_rank({plan_.owner(stage), agreed.replica});
+  agreed.stage = stage;
+  agreed.rank = finder;
+  agreed.backward = !forward;
   const bool ours = world_.rank() == finder;
   agreed.where.what = world_.broadcast(ours ? found->what : std::string(), finder);
   agreed.where.count =
@@ -85,6 +89,7 @@ std::optional<PipelineEngine::Finding> PipelineEngine::find_nonfinite(
   std::optional<Finding> found;
   guarded([&] {
     drain_unguarded();
+    gather_parameters();
     for (size_t m = 0; m < micro_batches.size() && !found; ++m) {
       rank_.zero_losses(stream());
       found = agree(search_forward(micro_batches[m]), m, true);

@@ -68,6 +68,9 @@ ExecutorParts ReplayEngine::executor_parts(const schedule::Program& program, int
     throw UsageError(fmt::format("a replay of {} pipeline ranks in worlds of {} and {}", schedule.ranks,
                                  world_.size(), sums_.size()));
   }
+  if (program.options.sharded_optimizer)
+    throw UsageError(
+        "a replay's replicas do not meet: a program with a sharded optimizer cannot be replayed");
   if (times_.costs().traffic_slowdown != 0) {
     throw UsageError(fmt::format(
         "a replay's actions take their own time whatever passes beside them, so that a traffic slow-down of "

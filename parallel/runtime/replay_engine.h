@@ -42,7 +42,8 @@ class ReplayEngine final : private StepOperations {
   /// for tied sums and what all ranks agree on, whose times are given: on virtual clocks a world with free
   /// links, else it may be the same. Messages are of `message_bytes`. All arguments outlive the engine.
   /// One engine a device.
-  /// UsageError for programs that no engine runs (sharded optimizer), and for traffic slow-down.
+  /// UsageError for programs with a sharded optimizer, whose replicas would have to meet, and for traffic
+  /// slow-down.
   ReplayEngine(Device& device, transport::World& world, transport::World& sums,
                const schedule::Program& program, const ReplayTimes& times, int64_t message_bytes = 1,
                const StageMaker& make_stage = {}, const schedule::RollingProgram* rolling = nullptr);
@@ -70,6 +71,7 @@ class ReplayEngine final : private StepOperations {
   void sum_tied(Stream& stream) override;
   void agree(Stream& stream) override;
   void optimizer_step(Stream& stream) override;
+  void gather_parameters(Stream& /*stream*/, const schedule::Action& /*action*/) override {}  // refused
 
   ExecutorParts executor_parts(const schedule::Program& program, int64_t message_bytes,
                                const StageMaker& make_stage, const schedule::RollingProgram* rolling);

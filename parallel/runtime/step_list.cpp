@@ -23,9 +23,8 @@ Lane lane_of(InstructionKind kind) {
     case InstructionKind::reduce_gradients:
     case InstructionKind::sum_tied:
     case InstructionKind::agree:
-      return Lane::reduction;
     case InstructionKind::gather_parameters:
-      break;
+      return Lane::reduction;
   }
   throw UsageError(fmt::format("nothing here executes \"{}\"", to_string(kind)));
 }
@@ -64,6 +63,12 @@ StepList::StepList(Device& device, const schedule::Program& program, int rank)
   for (size_t i = 0; i < steps_.size(); ++i) {
     // A reduction waits unit by unit, by itself.
     if (steps_[i].instruction.kind == InstructionKind::reduce_gradients) continue;
+    if (steps_[i].instruction.kind == InstructionKind::gather_parameters) {
+      ++gathers_;
+      continue;
+    }
+    if (gathers_ > 0)
+      throw UsageError(fmt::format("{} after parameters were gathered", in_words(steps_[i].instruction)));
     size_t waits = 0;
     for (const int id : wiring.waits_for[static_cast<size_t>(first) + i]) {
       if (id < 0) continue;

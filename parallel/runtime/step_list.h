@@ -46,6 +46,12 @@ struct Turns {
 };
 
 /// A rank's program, ready to be enqueued any number of times, with the events that join its lanes.
+///
+/// A sharded optimizer's gathers stand at the end of the program and are enqueued at the beginning: each
+/// step's are those of the step before, so that they pass beside its first forwards. The sequence of steps is
+/// the same, cut elsewhere: in the one global order a rank's gathers come behind everything of the step whose
+/// parameters they carry and ahead of everything of the next, on every rank. They wait for nothing on other
+/// lanes, as a step begins when the one before it is done; stages wait for theirs by themselves.
 class StepList {
  public:
   /// `program` is complete for all ranks: who meets whom is checked. UsageError where it does not fit
@@ -55,6 +61,8 @@ class StepList {
   StepList(std::vector<Step> steps, const Turns& turns);
 
   const std::vector<Step>& steps() const { return steps_; }
+  /// How many of the last steps are enqueued first.
+  size_t gathers() const { return gathers_; }
   int micro_batches() const { return micro_batches_; }
   /// Null: places are fixed.
   const Turns* turns() const { return turns_ ? &*turns_ : nullptr; }
@@ -63,6 +71,7 @@ class StepList {
   std::vector<Step> steps_;
   std::vector<std::unique_ptr<Event>> events_;
   std::vector<std::unique_ptr<ProfilerRange>> ranges_;
+  size_t gathers_ = 0;
   int micro_batches_;
   std::optional<Turns> turns_;
 };

@@ -20,8 +20,9 @@ namespace {
 model::layout::Layout layout_of(const PipelinePlan& plan) {
   model::layout::Layout layout;
   for (int rank = 0; rank < plan.topology.ranks(); ++rank) {
-    const int pipeline = plan.topology.place(rank).pipeline;
-    add_held(plan.ranks[static_cast<size_t>(pipeline)], rank, layout);
+    model::RankConfig config = plan.ranks[static_cast<size_t>(plan.topology.place(rank).pipeline)];
+    if (config.shard.count > 1) config.shard.member = plan.member(rank);
+    add_held(config, rank, layout);
   }
   return layout;
 }
@@ -35,9 +36,8 @@ std::map<std::string, const Parameter*> by_name(const model::ParameterStore& sto
   return found;
 }
 
-Tensor part(const Parameter& parameter, const Tensor& tensor, const model::Slice& slice) {
-  return {tensor.as<float>() + (slice.begin - parameter.spec.slice.begin), tensor.dtype,
-          Shape{slice.elements()}};
+Tensor part(const Parameter& parameter, const Tensor& owned, const model::Slice& slice) {
+  return owned.rows(slice.begin - parameter.owned.begin, slice.elements());
 }
 
 }  // namespace

@@ -129,7 +129,7 @@ planner::Timing measure_reduction(Device& device, math::Math& math, const model:
   config.runtime_memory = reduction_memory(config, options);
   LoneUnit measured(device, math, config);
   GradientReducer reducer(measured.rank(), replicas, options);
-  ModelStage stage(measured.rank(), 0, options.windows, true);
+  ModelStage stage(measured.rank(), 0, options.windows, true, false);
   const auto reduction = device.create_stream("measured reduction", StreamUse::transfer);
   StageCall last;
   last.last = true;

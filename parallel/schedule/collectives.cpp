@@ -69,11 +69,27 @@ class Plan {
     if (schedule_.asynchronous) agreement = add_agreement(step);
     std::vector<size_t> optimizers;
     for (int rank = 0; rank < schedule_.ranks; ++rank) add_optimizer(rank, step, agreement, optimizers);
-    if (!options_.sharded_optimizer) return;
-    for (int stage = 0; stage < schedule_.stages(); ++stage) {
+    if (options_.sharded_optimizer) add_gathers(step, optimizers);
+  }
+
+  // Where one step ends before the next begins, all ranks agree in their optimizers before anything is
+  // gathered. Both copies of a block are gathered by both of its ranks at once.
+  void add_gathers(int step, const std::vector<size_t>& optimizers) {
+    const auto add = [&](int stage, int other) {
       Collective& gather = start(InstructionKind::gather_parameters, stage, step,
                                  Costs::of_block(costs_.parameter_gather, schedule_.block_of(stage)));
-      gather.after.push_back(optimizers[static_cast<size_t>(owner(stage))]);
+      gather.after = optimizers;
+      if (schedule_.steps > 1) gather.after = {optimizers[static_cast<size_t>(owner(stage))]};
+      if (other < 0) return;
+      gather.here.peer = owner(other);
+      gather.there = gather.here;
+      gather.there->peer = owner(stage);
+      gather.there->action.stage = other;
+    };
+    for (int stage = 0; stage < schedule_.stages(); ++stage) {
+      const int other = schedule_.copies == 2 ? (stage + schedule_.blocks()) % schedule_.stages() : -1;
+      const bool meets = other >= 0 && owner(other) != owner(stage);
+      if (!meets || stage < other) add(stage, meets ? other : -1);
     }
   }
 

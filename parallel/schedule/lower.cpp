@@ -108,17 +108,18 @@ class Lowering {
       for (size_t pool = 0; pool < buffer_pools; ++pool)
         program_.ranks[rank].buffers[pool] = pools_[rank][pool].count();
     }
-    if (schedule_.steps == 1 && !options_.sharded_optimizer) optimizer_last();
+    if (schedule_.steps == 1) optimizer_last();
     return std::move(program_);
   }
 
  private:
   // Ranks agree before they update (norm, vote): a host that blocks in every call must have sent everything
-  // that others still need.
+  // that others still need. What is gathered comes after it on all ranks, and last in the global order.
   void optimizer_last() {
     for (RankProgram& rank : program_.ranks) {
       std::stable_partition(rank.instructions.begin(), rank.instructions.end(), [](const Instruction& each) {
-        return each.kind != InstructionKind::optimizer_step;
+        return each.kind != InstructionKind::optimizer_step &&
+               each.kind != InstructionKind::gather_parameters;
       });
     }
   }

@@ -50,8 +50,8 @@ struct Instruction {
   // gradient). Sums, reductions, gathers: the stage. reduce_gradients, not the last: the action that ended
   // the window; what accumulates in I where it is an I, in W where it is a W.
   Action action;
-  // send, receive, sum_tied, and reduce_gradients over copies: the rank at the other end (the rank itself
-  // where both ends are on it).
+  // send, receive, sum_tied, and reduce_gradients and gather_parameters over copies: the rank at the other
+  // end (the rank itself where both ends are on it).
   int peer = -1;
   // Place among all messages and collectives of the step; −1 for what needs no other rank. Ascending in every
   // list.
@@ -87,7 +87,8 @@ struct LoweringOptions {
   int reduce_every = 0;
   // The first and the last stage share a weight.
   bool tied_embeddings = false;
-  // The optimizer is sharded over the replicas: parameters are gathered after it.
+  // The optimizer is sharded over the replicas and copies: parameters are gathered after it, or rather, once
+  // one step ends before the next begins, beside the next one's first forwards (step_list.h).
   bool sharded_optimizer = false;
 };
 

@@ -28,7 +28,7 @@ constexpr int micro_batches = 8;
 constexpr int vocabulary = 2048;
 constexpr int sequence = 64;
 
-Job job_of(int pipeline, int replicas, int reduce_every) {
+Job job_of(int pipeline, int replicas, int reduce_every, bool sharded) {
   return parse_job(
       fmt::format(R"(
 [run]
@@ -51,10 +51,11 @@ pipeline = {}
 data = {}
 schedule = "1f1b"
 reduce_every = {}
+sharded_optimizer = {}
 [learning_rate]
 max = 1e-4
 )",
-                  sequence, vocabulary, micro_batches * replicas, pipeline, replicas, reduce_every),
+                  sequence, vocabulary, micro_batches * replicas, pipeline, replicas, reduce_every, sharded),
       "bench", {});
 }
 
@@ -87,8 +88,10 @@ void train(const Job& job, transport::World& world, int steps, RankTimes& times)
     double first = 0;
     double last = 0;
     double reduced = 0;
+    double begin = 0;
     double end = 0;
     for (const runtime::Stamp& stamp : engine.stamps(static_cast<uint64_t>(step))) {
+      begin = begin == 0 ? stamp.start : std::min(begin, stamp.start);
       end = std::max(end, stamp.end);
       if (stamp.lane == runtime::Lane::reduction) reduced = std::max(reduced, stamp.end);
       if (stamp.instruction->kind != schedule::InstructionKind::compute) continue;
@@ -97,22 +100,22 @@ void train(const Job& job, transport::World& world, int steps, RankTimes& times)
     }
     times.compute.push_back(last - first);
     times.reduction.push_back(std::max(0.0, reduced - last));
-    times.step.push_back(end - first);
+    times.step.push_back(end - begin);
   }
 }
 
 // By world rank of the replicated run, pipeline first.
 using AllTimes = std::vector<RankTimes>;
 
-void measure_on(int pipeline, int replicas, int reduce_every, int steps, AllTimes& times) {
-  const Job job = job_of(pipeline, replicas, reduce_every);
+void measure_on(int pipeline, int replicas, int reduce_every, bool sharded, int steps, AllTimes& times) {
+  const Job job = job_of(pipeline, replicas, reduce_every, sharded);
   transport::run_inproc(pipeline * replicas, {}, [&](transport::World& world) {
     train(job, world, steps, times[static_cast<size_t>(world.rank())]);
   });
 }
 
 void measure_off(int pipeline, int replicas, int steps, AllTimes& times) {
-  const Job job = job_of(pipeline, 1, 0);
+  const Job job = job_of(pipeline, 1, 0, false);
   std::vector<std::thread> runs;
   for (int replica = 0; replica < replicas; ++replica) {
     runs.emplace_back([&, replica] {
@@ -156,13 +159,16 @@ int main(int argc, char** argv) {
   AllTimes off(ranks);
   AllTimes once(ranks);
   AllTimes windows(ranks);
+  AllTimes sharded(ranks);
   for (int round = 0; round < rounds; ++round) {
     measure_off(pipeline, replicas, steps, off);
-    measure_on(pipeline, replicas, 0, steps, once);
-    measure_on(pipeline, replicas, 2, steps, windows);
+    measure_on(pipeline, replicas, 0, false, steps, once);
+    measure_on(pipeline, replicas, 2, false, steps, windows);
+    measure_on(pipeline, replicas, 0, true, steps, sharded);
   }
   print("no reduction", off, off);
   print("once a step", once, off);
   print("reduce_every = 2", windows, off);
+  print("sharded optimizer", sharded, off);
   return 0;
 }

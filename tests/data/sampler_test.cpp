@@ -221,10 +221,10 @@ TEST_F(Samples, WeightsGiveProportionsAndEpochsOfTheirOwn) {
 TEST_F(Samples, SkippedRangesAreNeverUsed) {
   SamplerOptions o = options({{make("a", 0, 401, 7), {}}}, 4);
   const Sampler all(o);
-  o.skipped = {{10, 20}, {3, 5}, {18, 25}, {30, 30}};
+  o.skipped = SkippedSamples({{10, 20}, {3, 5}, {18, 25}, {30, 30}});
   const Sampler some(o);
   std::vector<uint64_t> used;
-  for (uint64_t i = 0; i < 30; ++i) used.push_back(some.unskipped(i));
+  for (uint64_t i = 0; i < 30; ++i) used.push_back(some.options().skipped.unskipped(i));
   std::vector<uint64_t> expected;
   for (uint64_t i = 0; expected.size() < 30; ++i) {
     if (!(i >= 3 && i < 5) && !(i >= 10 && i < 25)) expected.push_back(i);
@@ -232,6 +232,26 @@ TEST_F(Samples, SkippedRangesAreNeverUsed) {
   EXPECT_EQ(used, expected);
   EXPECT_EQ(read(some, 3).inputs, read(all, 5).inputs);
   EXPECT_EQ(some.fingerprint(), all.fingerprint());
+}
+
+TEST(SkippedSamples, WhatComesBeforeStaysAndTheRestMovesUp) {
+  SkippedSamples skipped;
+  const SkippedSamples none;
+  EXPECT_EQ(skipped.skip(8, 12), (SkippedRange{8, 12}));
+  // The range begins and ends in terms of the run so far, across what is skipped already.
+  SkippedSamples more = skipped;
+  EXPECT_EQ(more.skip(6, 10), (SkippedRange{6, 14}));
+  EXPECT_EQ(more.ranges(), (std::vector<SkippedRange>{{6, 14}}));
+  EXPECT_EQ(skipped.skip(16, 20), (SkippedRange{20, 24}));
+  EXPECT_EQ(skipped.ranges(), (std::vector<SkippedRange>{{8, 12}, {20, 24}}));
+  // Again at the same place: the next ones.
+  EXPECT_EQ(skipped.skip(16, 20), (SkippedRange{24, 28}));
+  EXPECT_EQ(skipped.ranges(), (std::vector<SkippedRange>{{8, 12}, {20, 28}}));
+  for (uint64_t i = 0; i < 100; ++i) {
+    const uint64_t expected = i < 8 ? i : (i < 16 ? i + 4 : i + 12);
+    EXPECT_EQ(skipped.unskipped(i), expected);
+    EXPECT_EQ(none.unskipped(i), i);
+  }
 }
 
 TEST_F(Samples, TooLittleTextIsRefusedWithNumbers) {

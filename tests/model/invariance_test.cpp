@@ -26,7 +26,7 @@ struct Case {
 
 std::vector<Case> cases() {
   std::vector<Case> all;
-  for (const DType compute : {DType::fp32, DType::bf16}) {
+  for (const DType compute : {DType::fp32, DType::bf16, DType::fp16}) {
     const std::string suffix = std::string("_") + std::string(name_of(compute));
     ModelSection gpt2 = small_gpt2();
     gpt2.dropout = 0.2;

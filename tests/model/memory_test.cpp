@@ -24,7 +24,7 @@ using model::PlannedAllocation;
 
 std::vector<PipelineOptions> layouts() {
   std::vector<PipelineOptions> all;
-  for (const DType compute : {DType::fp32, DType::bf16}) {
+  for (const DType compute : {DType::fp32, DType::bf16, DType::fp16}) {
     for (const ModelSection& family : {small_gpt2(), small_llama()}) {
       PipelineOptions options;
       options.model = family;

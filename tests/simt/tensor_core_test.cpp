@@ -30,12 +30,12 @@ TEST(TensorCore, MultipliesAsItsFragmentsAreDocumented) {
     const int g = lane() / 4;
     const int t = lane() % 4 * 2;
     const auto a_word = [&](int row, int column) {
-      return cuda::pack_bf16(a_at(row, column), a_at(row, column + 1));
+      return cuda::pack<bfloat16>(a_at(row, column), a_at(row, column + 1));
     };
-    const auto b_word = [&](int row) { return cuda::pack_bf16(b_at(row, g), b_at(row + 1, g)); };
+    const auto b_word = [&](int row) { return cuda::pack<bfloat16>(b_at(row, g), b_at(row + 1, g)); };
     const uint32_t a[4] = {a_word(g, t), a_word(g + 8, t), a_word(g, t + 8), a_word(g + 8, t + 8)};
     float c[4] = {1, 1, 1, 1};
-    cuda::multiply_matrices(c, a, b_word(t), b_word(t + 8));
+    cuda::multiply_matrices<bfloat16>(c, a, b_word(t), b_word(t + 8));
     if (threadIdx.x >= 32) return;
     for (int i = 0; i < 4; ++i)
       found[static_cast<size_t>(g + i / 2 * 8)][static_cast<size_t>(t + i % 2)] = c[i];
@@ -71,8 +71,8 @@ TEST(TensorCore, LoadsMatricesAndTheirTransposes) {
         cuda::load_transposed(turned, memory + 8 * lane());
         for (int m = 0; m < 4; ++m) {
           const auto at = [&](int row, int column) { return static_cast<float>(64 * m + 8 * row + column); };
-          if (plain[m] != cuda::pack_bf16(at(g, t), at(g, t + 1))) ++wrong;
-          if (turned[m] != cuda::pack_bf16(at(t, g), at(t + 1, g))) ++wrong;
+          if (plain[m] != cuda::pack<bfloat16>(at(g, t), at(g, t + 1))) ++wrong;
+          if (turned[m] != cuda::pack<bfloat16>(at(t, g), at(t + 1, g))) ++wrong;
         }
       },
       512);
@@ -85,7 +85,7 @@ TEST(TensorCore, PlantedBugsAreNamed) {
                          if (threadIdx.x == 9) return;
                          float c[4] = {};
                          const uint32_t a[4] = {};
-                         cuda::multiply_matrices(c, a, 0, 0);
+                         cuda::multiply_matrices<bfloat16>(c, a, 0, 0);
                        }),
               AllOf(HasSubstr("lane missing"), HasSubstr("tensor_core_test.cpp:")));
   const auto load_at = [](int elements) {

@@ -44,5 +44,20 @@ TEST(SameJob, AnotherOneIsNamedOnEveryRankByItsFirstKeyThatDiffers) {
               HasSubstr("found model.hidden_size = 77"));
 }
 
+TEST(SameBuild, AnotherProgramIsNamedOnEveryRank) {
+  transport::run_inproc(3, {}, [](transport::World& world) {
+    check_same_build(own_build(), world);
+    try {
+      check_same_build(world.rank() == 2 ? "penstock 0.1.0 (old)" : own_build(), world);
+      ADD_FAILURE() << "rank " << world.rank() << " took it";
+    } catch (const transport::LaunchError& error) {
+      EXPECT_THAT(error.what(),
+                  HasSubstr("rank 2 is another program than rank 0: found penstock 0.1.0 (old), "
+                            "expected " +
+                            own_build()));
+    }
+  });
+}
+
 }  // namespace
 }  // namespace penstock

@@ -25,6 +25,7 @@ struct Recorder : Participant {
   }
   std::string name;
   std::vector<std::string>& lines;
+  void rolled_back(int64_t step) override { lines.push_back(name + " is back at " + std::to_string(step)); }
   int64_t save_at = -1;
   int64_t stop_at = -1;
 };
@@ -93,6 +94,51 @@ TEST_F(StepLoopTest, AVoteOfOtherRanksCounts) {
   EXPECT_TRUE(decision.stop);
   EXPECT_EQ(decision.code, ExitCode::numerics);
   EXPECT_EQ(journal.size(), 4u) << "one step";
+}
+
+TEST_F(StepLoopTest, ARunThatIsTakenBackGoesOnFromThere) {
+  int rollbacks = 0;
+  loop.vote = [&, steps = 0](const Decision& wishes) mutable {
+    Decision all = wishes;
+    all.rollback = ++steps == 3;
+    return all;
+  };
+  loop.roll_back = [&](const StepSummary& result, Decision& /*decision*/) {
+    ++rollbacks;
+    EXPECT_EQ(result.step, 3);
+    return int64_t{1};
+  };
+  EXPECT_TRUE(loop.run(0, 4).finished);
+  EXPECT_EQ(rollbacks, 1);
+  std::vector<std::string> steps;
+  for (const std::string& line : journal) {
+    if (line.rfind("first wishes", 0) == 0 || line.rfind("first is", 0) == 0) steps.push_back(line);
+  }
+  EXPECT_EQ(steps, (std::vector<std::string>{"first wishes 1", "first wishes 2", "first wishes 3",
+                                             "first is back at 1", "first wishes 2", "first wishes 3",
+                                             "first wishes 4"}));
+}
+
+TEST_F(StepLoopTest, ARollbackMayTurnIntoAStopAndAStopGoesBeforeOne) {
+  loop.vote = [](const Decision& wishes) {
+    Decision all = wishes;
+    all.rollback = true;
+    return all;
+  };
+  loop.roll_back = [](const StepSummary& result, Decision& decision) {
+    decision.stop = true;
+    decision.code = ExitCode::numerics;
+    return result.step;
+  };
+  const Decision decision = loop.run(0, 10);
+  EXPECT_TRUE(decision.stop);
+  EXPECT_EQ(decision.code, ExitCode::numerics);
+  loop.roll_back = [](const StepSummary& result, Decision& /*decision*/) {
+    ADD_FAILURE() << "stopped already";
+    return result.step;
+  };
+  first.stop_at = 1;
+  EXPECT_EQ(loop.run(0, 10).reason, "first");
 }
 
 TEST_F(StepLoopTest, NothingToDo) {

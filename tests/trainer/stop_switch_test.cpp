@@ -110,6 +110,36 @@ TEST_F(StopSwitchTest, LeavesTimeToSaveBeforeTheLimit) {
   EXPECT_NE(request.reason.find("max_wall_time"), std::string::npos);
 }
 
+TEST_F(StopSwitchTest, LongPhasesHearOfFilesAndTheTimeLimitToo) {
+  {
+    StopSwitch stop(control, seconds(1000));
+    EXPECT_FALSE(StopSwitch::signalled());
+    touch("stop");
+    EXPECT_TRUE(StopSwitch::signalled());
+    EXPECT_TRUE(fs::exists(control / "stop")) << "the request is kept";
+    EXPECT_TRUE(stop.poll(seconds(0)).stop);
+    EXPECT_FALSE(StopSwitch::signalled());
+  }
+  StopSwitch over(control, seconds(0));
+  EXPECT_TRUE(StopSwitch::signalled());
+}
+
+TEST_F(StopSwitchTest, WhatIsOlderThanTheProgramIsNobodysRequest) {
+  StopSwitch stop(control, std::nullopt);
+  for (const char* name : {"stop", "act"}) {
+    touch(name);
+    fs::last_write_time(control / name, fs::file_time_type::clock::now() - std::chrono::hours(1));
+  }
+  touch("save");
+  EXPECT_FALSE(StopSwitch::signalled());
+  EXPECT_EQ(stop.discard_old().size(), 2U);
+  EXPECT_TRUE(stop.discard_old().empty());
+  const Request request = stop.poll(seconds(0));
+  EXPECT_FALSE(request.stop);
+  EXPECT_TRUE(request.save) << "asked since";
+  EXPECT_EQ(request.act, "");
+}
+
 // What stands in control/act is somebody's text: it is said again, and must neither flood nor stop the run.
 TEST_F(StopSwitchTest, ARequestIsOneShortPrintableLine) {
   StopSwitch stop(control, std::nullopt);
@@ -130,6 +160,28 @@ TEST_F(StopSwitchTest, ARequestIsOneShortPrintableLine) {
   ASSERT_EQ(mkfifo(act.c_str(), 0600), 0);
   EXPECT_EQ(stop.poll(seconds(0)).act, "") << "nobody writes this pipe";
   fs::remove(act);
+}
+
+// With which status a process ends that gets both, a second and a bit apart; 99: it was not ended.
+int status_after(int first, int second, const StopNotice& notice) {
+  const pid_t child = fork();
+  if (child == 0) {
+    StopSwitch stop("", std::nullopt, notice);
+    raise(first);
+    usleep(1'050'000);
+    raise(second);
+    _exit(99);
+  }
+  int status = 0;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+TEST(StopSwitchHurry, ASecondTermLeavesAtOnceWhereNoSchedulerSendsTwo) {
+  EXPECT_EQ(status_after(SIGTERM, SIGTERM, {}), static_cast<int>(ExitCode::terminated));
+  EXPECT_EQ(status_after(SIGTERM, SIGINT, {}), static_cast<int>(ExitCode::interrupted));
+  EXPECT_EQ(status_after(SIGUSR1, SIGTERM, {}), 99) << "a scheduler's warning, then its end";
+  EXPECT_EQ(status_after(SIGTERM, SIGTERM, {.first = "", .impatience = "", .two_terms = true}), 99);
 }
 
 TEST_F(StopSwitchTest, TheSecondInterruptLeavesAtOnce) {

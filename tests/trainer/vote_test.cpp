@@ -52,6 +52,31 @@ TEST(Vote, AWishOfOneRankIsTheDecisionOfAll) {
   }
 }
 
+TEST(Vote, AfterAStepThatIsTakenBackNothingIsFinishedOrSaved) {
+  for (const Decision& decision : decide(3, [](int rank) {
+         Decision wish;
+         wish.finished = wish.save = wish.evaluate = true;
+         wish.rollback = rank == 1;
+         return wish;
+       })) {
+    EXPECT_TRUE(decision.rollback);
+    EXPECT_TRUE(decision.pauses());
+    EXPECT_FALSE(decision.finished || decision.save || decision.evaluate);
+  }
+}
+
+TEST(Vote, WhatOneRankCallsUnfitNobodySaves) {
+  for (const Decision& decision : decide(3, [](int rank) {
+         Decision wish;
+         wish.finished = wish.save = true;
+         wish.unfit = rank == 2;
+         return wish;
+       })) {
+    EXPECT_TRUE(decision.unfit && decision.finished);
+    EXPECT_FALSE(decision.save);
+  }
+}
+
 TEST(Vote, TheLowestRankThatStopsGivesCodeAndReason) {
   for (const Decision& decision : decide(4, [](int rank) {
          Decision wish;

@@ -24,10 +24,15 @@ const StepAccount& Accountant::account(std::span<const RankTimes> ranks, std::op
                             account_.first_action);
   tracing_.clear(account_.first_action);
   PartSeconds before;
-  cut_ready(ranks, first, account_.begin, account_.first_action, first_enqueued, before, all_ranks_);
+  const double gathered = ranks_[first].actions.empty()
+                              ? account_.begin
+                              : evidence(ranks, first, ranks_[first].actions.front()).gathered;
+  cut_ready(ranks, first, account_.begin, account_.first_action, first_enqueued, gathered, before,
+            all_ranks_);
   for (size_t r = 0; r < ranks.size(); ++r) {
     RankAccount& rank = account_.ranks[r];
-    for (const Part part : {Part::data, Part::host, Part::launch, Part::evaluation, Part::checkpoint})
+    for (const Part part :
+         {Part::data, Part::host, Part::launch, Part::evaluation, Part::checkpoint, Part::reduction})
       rank.parts[part] += before[part];
     // All ranks are between two steps: where one stands still, the first cannot begin either.
     holds_.cut({static_cast<int>(r)}, account_.begin, account_.first_action,
@@ -123,7 +128,7 @@ void Accountant::find_slow_actions(std::span<const RankTimes> ranks) {
 Accountant::Evidence Accountant::evidence(std::span<const RankTimes> ranks, size_t rank,
                                           const Work& work) const {
   constexpr double never = -std::numeric_limits<double>::infinity();
-  Evidence found{never, never, never, never, never};
+  Evidence found{never, never, never, never, never, never};
   const std::vector<InstructionTimes>& ours = ranks[rank].instructions;
   if (work.receive >= 0) {
     const std::vector<InstructionTimes>& theirs = ranks[static_cast<size_t>(work.source)].instructions;
@@ -134,14 +139,16 @@ Accountant::Evidence Accountant::evidence(std::span<const RankTimes> ranks, size
   }
   if (work.send >= 0) found.buffer = ours[static_cast<size_t>(work.send)].end;
   if (work.reduction >= 0) found.reduced = ours[static_cast<size_t>(work.reduction)].end;
+  if (work.gather >= 0) found.gathered = ours[static_cast<size_t>(work.gather)].end;
   return found;
 }
 
 // From when all inputs were there until the start: until it was enqueued the host was late, or busy with
-// something that it told us of; after that the stream. It is not late by itself while one of those that it
-// meets between two steps (`met`) stands still.
+// something that it told us of; after that parameters were gathered, or the stream was late. (A stage's are
+// gathered unit by unit: what is left of the gather passes beside the forward.) It is not late by itself
+// while one of those that it meets between two steps (`met`) stands still.
 void Accountant::cut_ready(std::span<const RankTimes> ranks, size_t r, double ready, double start,
-                           double enqueued, PartSeconds& parts, std::span<const int> met) {
+                           double enqueued, double gathered, PartSeconds& parts, std::span<const int> met) {
   if (start <= ready) return;
   const double here = std::clamp(enqueued, ready, start);
   holds_.cut(met, ready, here, [&](double from, double to, int still) {
@@ -155,7 +162,11 @@ void Accountant::cut_ready(std::span<const RankTimes> ranks, size_t r, double re
     told += seconds;
   }
   parts[Part::host] += std::max(0.0, here - ready - told);
-  holds_.cut({static_cast<int>(r)}, here, start, [&](double from, double to, int still) {
+  const double there = std::clamp(gathered, here, start);
+  holds_.cut({static_cast<int>(r)}, here, there, [&](double from, double to, int still) {
+    parts[still < 0 ? Part::reduction : Part::host] += to - from;
+  });
+  holds_.cut({static_cast<int>(r)}, there, start, [&](double from, double to, int still) {
     parts[still < 0 ? Part::launch : Part::host] += to - from;
   });
 }
@@ -270,8 +281,8 @@ void Accountant::cut_fill(std::span<const RankTimes> ranks, size_t r) {
   holds_.cut({static_cast<int>(r)}, begin, ready, [&](double from, double to, int still) {
     if (still < 0) common_.push_back({r, from, to});
   });
-  cut_ready(ranks, r, produced, asked, asked, rank.parts);
-  cut_ready(ranks, r, ready, start, ranks[r].instructions[work.at].enqueued, rank.parts);
+  cut_ready(ranks, r, produced, asked, asked, asked, rank.parts);
+  cut_ready(ranks, r, ready, start, ranks[r].instructions[work.at].enqueued, found.gathered, rank.parts);
 }
 
 void Accountant::cut_gap(std::span<const RankTimes> ranks, size_t r, const Work& work, double begin) {
@@ -297,8 +308,8 @@ void Accountant::cut_gap(std::span<const RankTimes> ranks, size_t r, const Work&
     cut_buffer(r, work, arrived, taken, free);
   }
   cut_common(r, Part::reduction, free, ready);
-  cut_ready(ranks, r, produced, asked, asked, rank.parts);
-  cut_ready(ranks, r, ready, times.start, times.enqueued, rank.parts);
+  cut_ready(ranks, r, produced, asked, asked, asked, rank.parts);
+  cut_ready(ranks, r, ready, times.start, times.enqueued, found.gathered, rank.parts);
 }
 
 // The optimizer is on the compute stream, where it waits for the last rank's squares and losses: until then

@@ -56,6 +56,7 @@ class Accountant {
     int send = -1;                ///< in the rank's list: holds the buffer that the action writes
     int taken = -1;               ///< the receive that takes it, in the destination's list
     int reduction = -1;           ///< in the rank's list: still reads the gradients that the action adds to
+    int gather = -1;              ///< in the rank's list: of the parameters that it is the first to read
     int destination = -1;         ///< of that send
   };
   struct RankWork {
@@ -70,6 +71,7 @@ class Accountant {
     double arrived = 0;
     double buffer = 0;
     double reduced = 0;
+    double gathered = 0;  ///< parameters of its stage
   };
 
   /// Fill, drain, agreements, and what is between two steps: idle time that is nobody's in particular.
@@ -94,8 +96,9 @@ class Accountant {
   Evidence evidence(std::span<const RankTimes> ranks, size_t rank, const Work& work) const;
   void count_actions(const RankTimes& times, size_t rank);
   void find_slow_actions(std::span<const RankTimes> ranks);
+  /// `gathered`: when the parameters that it reads were.
   void cut_ready(std::span<const RankTimes> ranks, size_t rank, double ready, double start, double enqueued,
-                 PartSeconds& parts, std::span<const int> met = {});
+                 double gathered, PartSeconds& parts, std::span<const int> met = {});
   void cut_common(size_t rank, Part part, double begin, double end);
   /// Who was held up while others had no input to wait for, or before their first: is behind that.
   void blame_for_common();

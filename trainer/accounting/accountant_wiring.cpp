@@ -1,4 +1,6 @@
 // What an accountant needs to know of a program: which instructions each action waits for.
+#include <map>
+
 #include <fmt/format.h>
 
 #include "kernels/device/error.h"
@@ -43,6 +45,11 @@ Accountant::Accountant(const schedule::Program& program)
     RankWork& rank = ranks_.emplace_back();
     const auto& list = program.ranks[r].instructions;
     rank.instructions = list.size();
+    std::map<int, int> gathers;  // by stage, until its first forward
+    for (size_t at = 0; at < list.size(); ++at) {
+      if (list[at].kind == InstructionKind::gather_parameters)
+        gathers[list[at].action.stage] = static_cast<int>(at);
+    }
     for (size_t at = 0; at < list.size(); ++at) {
       if (list[at].kind == InstructionKind::optimizer_step) rank.optimizer = static_cast<int>(at);
       if (list[at].kind != InstructionKind::compute) continue;
@@ -77,6 +84,12 @@ Accountant::Accountant(const schedule::Program& program)
       }
       if (waits[2] >= 0 && wiring.at(program, waits[2]).kind == InstructionKind::reduce_gradients)
         work.reduction = local(waits[2]);
+      // Gathers are enqueued first (step_list.h). A stage's first forward waits for its first unit's.
+      if (const auto found_gather = gathers.find(work.stage);
+          work.op == schedule::Op::forward && found_gather != gathers.end()) {
+        work.gather = found_gather->second;
+        gathers.erase(found_gather);
+      }
       rank.actions.push_back(work);
     }
   }

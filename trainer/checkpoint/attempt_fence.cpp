@@ -30,7 +30,8 @@ std::string attempt_path(const std::string& checkpoints) {
   return checkpoints + "/attempt";
 }
 
-// 0 where no attempt was made yet.
+}  // namespace
+
 uint64_t newest_attempt(const std::string& checkpoints) {
   const std::string path = attempt_path(checkpoints);
   std::error_code error;
@@ -47,8 +48,6 @@ uint64_t newest_attempt(const std::string& checkpoints) {
   }
   return attempt;
 }
-
-}  // namespace
 
 FolderLock::FolderLock(const std::string& checkpoints) {
   const std::string path = checkpoints + "/lock";
@@ -92,7 +91,7 @@ uint64_t take_next_attempt(const std::string& checkpoints) {
 AttemptFence::AttemptFence(const std::string& checkpoints, uint64_t attempt) : lock_(checkpoints) {
   const uint64_t newest = newest_attempt(checkpoints);
   if (newest != attempt) {
-    throw SaveError(
+    throw FencedError(
         fmt::format("{}: found attempt {}, expected {}: the run was started again elsewhere and this "
                     "attempt must not save any more; stop it",
                     attempt_path(checkpoints), newest, attempt));

@@ -9,6 +9,9 @@ namespace penstock::checkpoint {
 /// `attempt`). DataError if it cannot.
 uint64_t take_next_attempt(const std::string& checkpoints);
 
+/// The newest attempt of all; 0 before the first. DataError if it cannot be told.
+uint64_t newest_attempt(const std::string& checkpoints);
+
 /// An exclusive lock on a run's `checkpoints` folder among the processes that start or commit in it.
 class FolderLock {
  public:
@@ -26,7 +29,7 @@ class FolderLock {
 /// what an attempt renames there is the newest attempt's.
 class AttemptFence {
  public:
-  /// SaveError if a newer attempt has started.
+  /// FencedError if a newer attempt has started.
   AttemptFence(const std::string& checkpoints, uint64_t attempt);
 
  private:

@@ -107,13 +107,14 @@ std::string describe(const TensorDescription* tensor) {
   return fmt::format("{} {}", name_of(tensor->dtype), to_string(tensor->shape));
 }
 
-std::vector<OtherDifference> compare_state(const Manifest& a, const Manifest& b) {
-  std::vector<OtherDifference> found;
-  const auto add = [&](const std::string& name, const std::string& left, const std::string& right) {
-    if (left != right) found.push_back({name, left, right});
-  };
-  add("step", fmt::format("{}", a.step), fmt::format("{}", b.step));
-  add("samples", fmt::format("{}", a.samples), fmt::format("{}", b.samples));
+void add(const std::string& name, const std::string& a, const std::string& b,
+         std::vector<OtherDifference>& found) {
+  if (a != b) found.push_back({name, a, b});
+}
+
+void compare_state(const Manifest& a, const Manifest& b, Comparison& comparison) {
+  add("step", fmt::format("{}", a.step), fmt::format("{}", b.step), comparison.state);
+  add("samples", fmt::format("{}", a.samples), fmt::format("{}", b.samples), comparison.state);
   std::set<std::string> names;
   for (const auto& [name, value] : a.state) names.insert(name);
   for (const auto& [name, value] : b.state) names.insert(name);
@@ -121,11 +122,17 @@ std::vector<OtherDifference> compare_state(const Manifest& a, const Manifest& b)
     const auto at = manifest.state.find(name);
     return at == manifest.state.end() ? std::string("missing") : at->second.dump();
   };
-  for (const std::string& name : names) add("state." + name, text(a, name), text(b, name));
-  return found;
+  for (const std::string& name : names) {
+    add("state." + name, text(a, name), text(b, name),
+        is_of_arrangement(name) ? comparison.arrangement : comparison.state);
+  }
 }
 
 }  // namespace
+
+bool is_of_arrangement(std::string_view name) {
+  return name == "budget";
+}
 
 Comparison compare(const Checkpoint& a, const Checkpoint& b) {
   Comparison comparison;
@@ -146,7 +153,7 @@ Comparison compare(const Checkpoint& a, const Checkpoint& b) {
     ValueDifference difference = compare_values(*left);
     if (difference.differing > 0) comparison.values.push_back(std::move(difference));
   }
-  comparison.state = compare_state(a.manifest(), b.manifest());
+  compare_state(a.manifest(), b.manifest(), comparison);
   return comparison;
 }
 

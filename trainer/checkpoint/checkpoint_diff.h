@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "trainer/checkpoint/checkpoint_reader.h"
@@ -34,9 +35,16 @@ struct Comparison {
   std::vector<ValueDifference> values;
   std::vector<OtherDifference> others;
   std::vector<OtherDifference> state;  ///< "step" and "samples" included
+  /// State that says how a run is arranged on its ranks, by the times that were measured: no bit of the model
+  /// follows from it, and two equal runs may differ in it.
+  std::vector<OtherDifference> arrangement;
 
+  /// All that decides what the model becomes.
   bool identical() const { return values.empty() && others.empty() && state.empty(); }
 };
+
+/// The entries of Manifest::state that Comparison::arrangement is about.
+bool is_of_arrangement(std::string_view name);
 
 /// Compares all that continues a run: tensors by name, bit by bit, however they are spread over shards, and
 /// the state. Not the job, which says where and how a run computes. Reads in blocks: memory does not grow

@@ -21,4 +21,11 @@ class SaveError : public std::runtime_error {
   static constexpr int exit_code = 6;
 };
 
+/// This attempt of a run must not save any more: a newer one has started. Whatever the job says of failed
+/// saves, it should end.
+class FencedError : public SaveError {
+ public:
+  using SaveError::SaveError;
+};
+
 }  // namespace penstock::checkpoint

@@ -42,7 +42,8 @@ std::string to_string(const Damage& damage) {
   return text + fmt::format(": found {}, expected {}", damage.found, damage.expected);
 }
 
-Checkpoint Checkpoint::inspect(const std::string& path, Depth depth, std::vector<Damage>& damages) {
+Checkpoint Checkpoint::inspect(const std::string& path, Depth depth, Share share,
+                               std::vector<Damage>& damages) {
   Checkpoint checkpoint;
   checkpoint.path_ = path;
   const std::string manifest_path = path + "/" + std::string(manifest_name);
@@ -63,7 +64,7 @@ Checkpoint Checkpoint::inspect(const std::string& path, Depth depth, std::vector
   }
   checkpoint.open_shards(damages);
   checkpoint.check_places(damages);
-  if (depth == Depth::full) checkpoint.check_hashes(damages);
+  if (depth == Depth::full) checkpoint.check_hashes(share, damages);
   checkpoint.check_for_others(damages);
   return checkpoint;
 }
@@ -122,11 +123,12 @@ void Checkpoint::check_places(std::vector<Damage>& damages) const {
   }
 }
 
-void Checkpoint::check_hashes(std::vector<Damage>& damages) const {
+void Checkpoint::check_hashes(Share share, std::vector<Damage>& damages) const {
   for (const GlobalTensor& tensor : manifest_.tensors) {
     for (const Piece& piece : tensor.pieces) {
+      const bool ours = piece.shard % static_cast<size_t>(share.count) == static_cast<size_t>(share.index);
       const auto file = shards_.find(piece.shard);
-      if (file == shards_.end()) continue;
+      if (!ours || file == shards_.end()) continue;
       const std::string hash = data::hash_hex(data::hash_bytes(
           file->second.bytes() + piece.begin, static_cast<size_t>(piece.count) * size_of(tensor.dtype)));
       if (hash != piece.hash) {
@@ -156,9 +158,9 @@ void Checkpoint::check_for_others(std::vector<Damage>& damages) const {
         damage_in_words(path_, data::system_error(path_, "list the folder", error.value()).what()));
 }
 
-Checkpoint Checkpoint::open(const std::string& path, Depth depth) {
+Checkpoint Checkpoint::open(const std::string& path, Depth depth, Share share) {
   std::vector<Damage> damages;
-  Checkpoint checkpoint = inspect(path, depth, damages);
+  Checkpoint checkpoint = inspect(path, depth, share, damages);
   if (!damages.empty()) {
     std::string text = to_string(damages.front());
     if (damages.size() > 1) text += fmt::format(" (and {} more)", damages.size() - 1);
@@ -222,7 +224,7 @@ std::vector<std::string> Checkpoint::differences(const std::vector<TensorDescrip
 
 std::vector<Damage> verify(const std::string& path, Depth depth) {
   std::vector<Damage> damages;
-  static_cast<void>(Checkpoint::inspect(path, depth, damages));
+  static_cast<void>(Checkpoint::inspect(path, depth, {}, damages));
   return damages;
 }
 
@@ -240,29 +242,38 @@ std::vector<Listed> list(const std::string& checkpoints, Depth depth) {
   return listed;
 }
 
-Latest latest(const std::string& checkpoints, Depth depth) {
-  std::vector<StepFolder> folders;
+std::vector<std::string> newest_first(const std::string& checkpoints) {
+  std::vector<std::string> paths;
   try {
-    folders = scan(checkpoints);
+    for (const StepFolder& folder : scan(checkpoints)) {
+      if (folder.kind == StepFolder::Kind::complete) paths.push_back(folder.path);
+    }
   } catch (const data::DataError& error) {
     throw CheckpointError(error.what());
   }
+  std::reverse(paths.begin(), paths.end());
+  return paths;
+}
+
+std::string only_damaged(const std::string& checkpoints, const std::vector<std::string>& damaged) {
+  return fmt::format(
+      "{}: found only damaged checkpoints, expected a whole one: {}; restore one, or start again with "
+      "another "
+      "run.name",
+      checkpoints, fmt::join(damaged, "; "));
+}
+
+Latest latest(const std::string& checkpoints, Depth depth) {
   Latest found;
-  for (auto folder = folders.rbegin(); folder != folders.rend(); ++folder) {
-    if (folder->kind != StepFolder::Kind::complete) continue;
+  for (const std::string& path : newest_first(checkpoints)) {
     try {
-      found.checkpoint = Checkpoint::open(folder->path, depth);
+      found.checkpoint = Checkpoint::open(path, depth);
       return found;
     } catch (const CheckpointError& error) {
       found.passed_over.emplace_back(error.what());
     }
   }
-  if (!found.passed_over.empty()) {
-    throw CheckpointError(
-        fmt::format("{}: found only damaged checkpoints, expected a whole one: {}; restore one, or "
-                    "start again with another run.name",
-                    checkpoints, fmt::join(found.passed_over, "; ")));
-  }
+  if (!found.passed_over.empty()) throw CheckpointError(only_damaged(checkpoints, found.passed_over));
   return found;
 }
 

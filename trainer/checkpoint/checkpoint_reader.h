@@ -16,6 +16,13 @@ namespace penstock::checkpoint {
 /// against the manifest; full: the hash of every piece as well, so that no bit of any file can have changed.
 enum class Depth : uint8_t { quick, full };
 
+/// Of readers that check a checkpoint together, which this one is: `index` of `count` checks the pieces of
+/// every count-th shard.
+struct Share {
+  int index = 0;
+  int count = 1;
+};
+
 /// One thing wrong with a checkpoint.
 struct Damage {
   std::string file;
@@ -33,7 +40,7 @@ std::string to_string(const Damage& damage);
 class Checkpoint {
  public:
   /// CheckpointError naming the first damage (and how many there are) if it is not whole.
-  static Checkpoint open(const std::string& path, Depth depth);
+  static Checkpoint open(const std::string& path, Depth depth, Share share = {});
 
   const std::string& path() const { return path_; }
   const Manifest& manifest() const { return manifest_; }
@@ -52,16 +59,20 @@ class Checkpoint {
  private:
   friend std::vector<Damage> verify(const std::string& path, Depth depth);
   Checkpoint() = default;
-  static Checkpoint inspect(const std::string& path, Depth depth, std::vector<Damage>& damages);
+  static Checkpoint inspect(const std::string& path, Depth depth, Share share, std::vector<Damage>& damages);
   void open_shards(std::vector<Damage>& damages);
   void check_places(std::vector<Damage>& damages) const;
-  void check_hashes(std::vector<Damage>& damages) const;
+  void check_hashes(Share share, std::vector<Damage>& damages) const;
   void check_for_others(std::vector<Damage>& damages) const;
 
   std::string path_;
   Manifest manifest_;
   std::map<size_t, SafetensorsFile> shards_;  ///< by index into the manifest's; the damaged ones are absent
 };
+
+/// The folders of complete checkpoints in a run's `checkpoints`, newest first; none where it does not exist.
+/// CheckpointError if it cannot be read.
+std::vector<std::string> newest_first(const std::string& checkpoints);
 
 /// Everything that is wrong with the checkpoint in folder `path`; empty for a whole one.
 std::vector<Damage> verify(const std::string& path, Depth depth);
@@ -83,8 +94,11 @@ struct Latest {
   std::vector<std::string> passed_over;
 };
 
-/// CheckpointError if there are checkpoints, but only damaged ones: a run must not silently start again from
-/// step 0.
+/// The words for a folder where all checkpoints are damaged, each as said: a run must not silently start
+/// again from step 0.
+std::string only_damaged(const std::string& checkpoints, const std::vector<std::string>& damaged);
+
+/// CheckpointError if there are checkpoints, but only damaged ones.
 Latest latest(const std::string& checkpoints, Depth depth);
 
 }  // namespace penstock::checkpoint

@@ -9,7 +9,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "data/data_error.h"
@@ -120,21 +119,6 @@ Claim claim_attempt(const std::string& checkpoints) {
   }
 }
 
-void check_space(const std::string& checkpoints, uint64_t bytes) {
-  struct statvfs status = {};
-  if (::statvfs(checkpoints.c_str(), &status) != 0) {
-    throw SaveError(data::system_error(checkpoints, "ask for the free space", errno).what());
-  }
-  const uint64_t available = static_cast<uint64_t>(status.f_bavail) * status.f_frsize;
-  if (available < bytes) {
-    throw SaveError(fmt::format(
-        "{}: found {} bytes free ({:.2f} GiB), expected at least {} ({:.2f} GiB) for one more checkpoint; "
-        "free space or choose another run.folder",
-        checkpoints, available, static_cast<double>(available) / (1 << 30), bytes,
-        static_cast<double>(bytes) / (1 << 30)));
-  }
-}
-
 CheckpointWriter::CheckpointWriter(std::string checkpoints, uint64_t attempt)
     : checkpoints_(std::move(checkpoints)), attempt_(attempt) {}
 
@@ -154,8 +138,10 @@ void CheckpointWriter::begin(int64_t step) const {
   });
 }
 
-ShardEntry CheckpointWriter::write(int64_t step, int rank, const std::vector<Source>& sources) const {
-  return saving(step, checkpoints_, [&] { return write_shard(temporary(step), rank, sources); });
+ShardEntry CheckpointWriter::write(int64_t step, int rank, const std::vector<Source>& sources,
+                                   const BetweenBlocks& between_blocks) const {
+  return saving(step, checkpoints_,
+                [&] { return write_shard(temporary(step), rank, sources, between_blocks); });
 }
 
 void CheckpointWriter::commit(Manifest manifest, const std::vector<ShardEntry>& entries) const {
@@ -206,12 +192,15 @@ void CheckpointWriter::abandon(int64_t step) const noexcept {
 std::string CheckpointWriter::delete_checkpoint(const Listed& old) const {
   const std::string outgoing = checkpoints_ + "/" + name_of(Kind::outgoing, old.step, attempt_);
   try {
-    data::rename_durably(old.path, outgoing);  // from here on nobody takes it for a checkpoint
+    {
+      const AttemptFence fence(checkpoints_, attempt_);
+      data::rename_durably(old.path, outgoing);  // from here on nobody takes it for a checkpoint
+    }
     const std::string reason = remove_folder(outgoing);
     if (reason.empty()) return fmt::format("deleted {}", old.path);
     data::rename_durably(outgoing, old.path);
     return fmt::format("kept {}: {}", old.path, reason);
-  } catch (const data::DataError& error) {
+  } catch (const std::runtime_error& error) {  // DataError, or FencedError
     return fmt::format("could not delete {}: {}", old.path, error.what());
   }
 }
@@ -219,14 +208,22 @@ std::string CheckpointWriter::delete_checkpoint(const Listed& old) const {
 std::vector<std::string> CheckpointWriter::prune(int64_t step, int keep_last,
                                                  int64_t keep_every_steps) const {
   std::vector<std::string> notes;
-  std::vector<Listed> listed = list(checkpoints_, Depth::quick);
+  for (const Listed& old : surplus(checkpoints_, step, keep_last, keep_every_steps))
+    notes.push_back(delete_checkpoint(old));
+  return notes;
+}
+
+std::vector<Listed> surplus(const std::string& checkpoints, int64_t step, int keep_last,
+                            int64_t keep_every_steps) {
+  std::vector<Listed> found;
+  const std::vector<Listed> listed = list(checkpoints, Depth::quick);
   int kept = 0;
   for (auto at = listed.rbegin(); at != listed.rend(); ++at) {
     if (at->step > step || !at->problem.empty()) continue;
     if (kept++ < keep_last || (keep_every_steps > 0 && at->step % keep_every_steps == 0)) continue;
-    notes.push_back(delete_checkpoint(*at));
+    found.push_back(*at);
   }
-  return notes;
+  return found;
 }
 
 }  // namespace penstock::checkpoint

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -37,8 +38,12 @@ ShardEntry shard_entry_from_text(std::string_view text);
 /// Bytes of the shard that holds `sources`.
 uint64_t shard_bytes(const std::vector<Source>& sources);
 
+/// Called by who writes a shard between two of its blocks (4 MiB); what it throws ends the writing.
+using BetweenBlocks = std::function<void()>;
+
 /// Writes and fsyncs `folder`/shard-<index>.safetensors. DataError if it cannot.
-ShardEntry write_shard(const std::string& folder, int index, const std::vector<Source>& sources);
+ShardEntry write_shard(const std::string& folder, int index, const std::vector<Source>& sources,
+                       const BetweenBlocks& between_blocks = {});
 
 /// The global tensors of all shards, by name. UsageError where ranks disagree on a tensor or hold an element
 /// not at all or twice.
@@ -55,8 +60,11 @@ struct Claim {
 /// killed attempts left behind. SaveError if the folder cannot be written.
 Claim claim_attempt(const std::string& checkpoints);
 
-/// SaveError with both numbers if the disk of `checkpoints` has less than `bytes` free.
-void check_space(const std::string& checkpoints, uint64_t bytes);
+/// What is not kept, newest first: all but the `keep_last` newest whole checkpoints up to `step`, and those
+/// whose step is a multiple of `keep_every_steps` (0: none more). Never newer ones or damaged ones.
+/// CheckpointError if the folder cannot be read.
+std::vector<Listed> surplus(const std::string& checkpoints, int64_t step, int keep_last,
+                            int64_t keep_every_steps);
 
 /// Writes checkpoints for one attempt. A save is begin() on rank 0, write() on every rank, commit() on rank 0
 /// with everybody's entries; until commit() renames the folder into place, the earlier checkpoints are all
@@ -69,17 +77,17 @@ class CheckpointWriter {
   /// Makes the save's temporary folder.
   void begin(int64_t step) const;
   /// Writes a rank's shard into it.
-  ShardEntry write(int64_t step, int rank, const std::vector<Source>& sources) const;
+  ShardEntry write(int64_t step, int rank, const std::vector<Source>& sources,
+                   const BetweenBlocks& between_blocks = {}) const;
   /// Completes `manifest` (attempt, shards, tensors) from the entries, writes it, asks whether this attempt
   /// is still the newest, and renames the folder into place; a checkpoint of the same step is replaced.
   void commit(Manifest manifest, const std::vector<ShardEntry>& entries) const;
   /// Deletes what a failed save left, to give its space back; errors of this are ignored, the next attempt
   /// cleans.
   void abandon(int64_t step) const noexcept;
-  /// After a commit of `step`: keeps the `keep_last` newest whole checkpoints up to `step`, and those whose
-  /// step is a multiple of `keep_every_steps` (0: none more). Never touches newer ones, damaged ones, or what
-  /// the run did not write. A line for each folder that it deleted or could not delete; CheckpointError if
-  /// the folder cannot be read.
+  /// After a commit of `step`: deletes surplus() checkpoints, but nothing that the run did not write, and
+  /// nothing if a newer attempt has started. A line for each folder that it deleted or could not delete;
+  /// CheckpointError if the folder cannot be read.
   std::vector<std::string> prune(int64_t step, int keep_last, int64_t keep_every_steps) const;
 
  private:

@@ -54,10 +54,12 @@ SafetensorsLayout lay_out(const std::vector<Source>& sources) {
   return lay_out_safetensors(std::move(tensors), {});
 }
 
-std::string write_hashed(data::FileWriter& writer, const void* data, size_t size) {
+std::string write_hashed(data::FileWriter& writer, const void* data, size_t size,
+                         const BetweenBlocks& between_blocks) {
   data::ContentHash hash;
   const auto* at = static_cast<const std::byte*>(data);
   while (size > 0) {
+    if (between_blocks) between_blocks();
     const size_t block = std::min(size, block_bytes);
     hash.bytes(at, block);
     writer.write(at, block);
@@ -83,7 +85,8 @@ uint64_t shard_bytes(const std::vector<Source>& sources) {
   return lay_out(sources).file_bytes;
 }
 
-ShardEntry write_shard(const std::string& folder, int index, const std::vector<Source>& sources) {
+ShardEntry write_shard(const std::string& folder, int index, const std::vector<Source>& sources,
+                       const BetweenBlocks& between_blocks) {
   const SafetensorsLayout layout = lay_out(sources);
   std::map<std::string, const Source*> by_name;
   for (const Source& source : sources) by_name[stored(source).name] = &source;
@@ -92,7 +95,7 @@ ShardEntry write_shard(const std::string& folder, int index, const std::vector<S
   entry.shard.bytes = layout.file_bytes;
   entry.shard.head_bytes = layout.head.size();
   data::FileWriter writer(folder + "/" + entry.shard.file);
-  entry.shard.head_hash = write_hashed(writer, layout.head.data(), layout.head.size());
+  entry.shard.head_hash = write_hashed(writer, layout.head.data(), layout.head.size(), between_blocks);
   for (const StoredTensor& tensor : layout.tensors) {
     const Source& source = *by_name.at(tensor.name);
     ShardEntry::Held held;
@@ -100,7 +103,7 @@ ShardEntry write_shard(const std::string& folder, int index, const std::vector<S
     held.piece.offset = source.offset;
     held.piece.count = source.count;
     held.piece.begin = tensor.begin;
-    held.piece.hash = write_hashed(writer, source.data, tensor.end - tensor.begin);
+    held.piece.hash = write_hashed(writer, source.data, tensor.end - tensor.begin, between_blocks);
     entry.held.push_back(std::move(held));
   }
   writer.commit();

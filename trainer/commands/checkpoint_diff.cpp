@@ -49,7 +49,8 @@ ordered_json as_json(const Checkpoint& a, const Checkpoint& b, const Comparison&
           {"bytes", comparison.bytes},
           {"values", std::move(values)},
           {"tensors_not_compared", as_json(comparison.others)},
-          {"state", as_json(comparison.state)}};
+          {"state", as_json(comparison.state)},
+          {"arrangement", as_json(comparison.arrangement)}};
 }
 
 void print_values(const std::vector<ValueDifference>& values) {
@@ -63,6 +64,11 @@ void print_values(const std::vector<ValueDifference>& values) {
   }
 }
 
+void print(const std::vector<OtherDifference>& differences) {
+  for (const OtherDifference& one : differences)
+    fmt::print("  {}: {} in a, {} in b\n", one.name, one.a, one.b);
+}
+
 void print(const Checkpoint& a, const Checkpoint& b, const Comparison& comparison) {
   fmt::print("a: {}\nb: {}\n", a.path(), b.path());
   const std::string compared =
@@ -70,15 +76,16 @@ void print(const Checkpoint& a, const Checkpoint& b, const Comparison& compariso
                   report::format_amount(comparison.bytes, report::ProgressUnit::bytes, "B"));
   if (comparison.identical()) {
     fmt::print("identical: {}, and the state\n", compared);
-    return;
+  } else {
+    fmt::print("different: {} of {}\n", comparison.values.size() + comparison.others.size(),
+               fmt::format("{} tensors", comparison.tensors + comparison.others.size()));
+    if (!comparison.values.empty()) print_values(comparison.values);
+    print(comparison.others);
+    print(comparison.state);
   }
-  fmt::print("different: {} of {}\n", comparison.values.size() + comparison.others.size(),
-             fmt::format("{} tensors", comparison.tensors + comparison.others.size()));
-  if (!comparison.values.empty()) print_values(comparison.values);
-  for (const OtherDifference& one : comparison.others)
-    fmt::print("  {}: {} in a, {} in b\n", one.name, one.a, one.b);
-  for (const OtherDifference& one : comparison.state)
-    fmt::print("  {}: {} in a, {} in b\n", one.name, one.a, one.b);
+  if (comparison.arrangement.empty()) return;
+  fmt::print("how the runs are arranged, which changes no bit of the model:\n");
+  print(comparison.arrangement);
 }
 
 }  // namespace
@@ -98,7 +105,9 @@ CLI::App* add_checkpoint_diff(CLI::App& parent, int& exit_code) {
   command->add_option("b", arguments->b, "what it is compared with")->required()->type_name("B");
   command->add_flag("--json", arguments->json, "one JSON object on standard output");
   command->footer(
-      "Exit code 0: identical, 1: different, 4: no usable checkpoint.\n"
+      "Exit code 0: identical, 1: different, 4: no usable checkpoint. What a bubble budget keeps of how a "
+      "run is\n"
+      "arranged is shown apart and makes no difference.\n"
       "Examples:\n"
       "  penstock checkpoint diff runs/one runs/pipeline\n"
       "  penstock checkpoint diff runs/one/checkpoints/step-00000300 runs/one/checkpoints/step-00000600");

@@ -35,6 +35,7 @@ bool is_one_of(const std::exception& error) {
 }  // namespace
 
 ExitCode exit_code_of(const std::exception& error) {
+  if (is_one_of<transport::StartTimeout>(error)) return ExitCode::watchdog;
   if (is_one_of<JobError, ResumeError, MemoryLimitError, transport::LaunchError, schedule::ScheduleError,
                 runtime::DisturbanceError, planner::PartitionError, planner::PlanError, planner::ProfileError,
                 RunFolderError>(error))

@@ -7,12 +7,16 @@
 #include <optional>
 #include <thread>
 
+#include <fmt/format.h>
+
 #include "kernels/transport/inproc/inproc_world.h"
 #include "kernels/transport/launch.h"
 #include "kernels/transport/mpi_world.h"
 #include "kernels/transport/nccl_world.h"
 #include "kernels/transport/tcp_place.h"
 #include "kernels/transport/tcp_world.h"
+#include "trainer/commands/print_error.h"
+#include "trainer/watchdog/start_limit.h"
 
 namespace penstock::commands {
 
@@ -34,6 +38,9 @@ int run_ranks(const JobArguments& arguments, const std::string& command,
   if (transport::wants_nccl(request)) transport::set_nccl_variables(asked.comm.nccl);
   std::unique_ptr<transport::World> processes;
   if (transport::needs_mpi(request, signs, transport::mpi_built_in())) {
+    const watchdog::StartLimit limit(std::chrono::duration<double>(start).count(),
+                                     fmt::format("rank {}", launched_rank()),
+                                     "MPI has not connected the ranks");
     processes = transport::make_mpi_world();
   } else if (transport::needs_tcp(request, signs, transport::mpi_built_in())) {
     processes = transport::make_tcp_world(

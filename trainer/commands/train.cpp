@@ -1,11 +1,14 @@
 #include "trainer/commands/train.h"
 
+#include <cstdio>
 #include <cstdlib>
+#include <exception>
 #include <filesystem>
 #include <memory>
 #include <optional>
 #include <utility>
 
+#include "kernels/device/error.h"
 #include "trainer/commands/given_command.h"
 #include "trainer/commands/job_arguments.h"
 #include "trainer/commands/run_command.h"
@@ -14,24 +17,58 @@
 #include "trainer/stop_notice.h"
 #include "trainer/stop_switch.h"
 #include "trainer/training.h"
+#include "trainer/watchdog/last_words.h"
+#include "trainer/watchdog/watchdog.h"
 
 namespace penstock::commands {
 namespace {
 
 // One switch a process: signals belong to it, not to a rank.
-int train_rank(const Job& job, const TrainOptions& options, transport::World& world) {
-  const bool first_of_process = world.rank() == 0 || world.hosts().transport() != "inproc";
-  std::optional<StopSwitch> stop;
-  if (first_of_process) {
-    const RunPaths paths(std::filesystem::path(job.run.folder) / job.run.name);
-    const bool leads = world.rank() == 0;  // control files and the time limit are rank 0's to watch
-    stop.emplace(leads ? paths.control() : std::filesystem::path(),
-                 leads && job.run.max_wall_time > 0
-                     ? std::optional<std::chrono::seconds>(std::chrono::seconds(job.run.max_wall_time))
-                     : std::nullopt,
-                 leads ? stop_notice([](const char* name) { return std::getenv(name); }) : StopNotice());
+std::optional<StopSwitch> stop_switch(const Job& job, const RunPaths& paths, transport::World& world) {
+  const bool leads = world.rank() == 0;  // control files and the time limit are rank 0's to watch
+  if (!leads && world.hosts().transport() == "inproc") return std::nullopt;
+  StopNotice notice = stop_notice([](const char* name) { return std::getenv(name); });
+  if (!leads) notice.first = notice.impatience = "";
+  return std::optional<StopSwitch>(
+      std::in_place, leads ? paths.control() : std::filesystem::path(),
+      leads && job.run.max_wall_time > 0
+          ? std::optional<std::chrono::seconds>(std::chrono::seconds(job.run.max_wall_time))
+          : std::nullopt,
+      notice);
+}
+
+// A run that fails says so in its folder, if the folder was its own, and is nobody else's by now.
+void record_failure(const RunPaths& paths, const watchdog::Progress::View& at, const std::exception& error) {
+  if (at.attempt == 0) return;
+  try {
+    const RunFolder hold(paths.root());
+    watchdog::write_outcome({paths.root(), at.attempt, 0, ""}, at.step,
+                            {"end", static_cast<int>(exit_code_of(error)), error.what(), {}});
+  } catch (const std::exception&) {
+    return;  // the first error is the one that counts
   }
-  return static_cast<int>(train(job, options, world, stop ? &*stop : nullptr));
+}
+
+int train_rank(const Job& job, const TrainOptions& options, transport::World& world) {
+  const RunPaths paths(std::filesystem::path(job.run.folder) / job.run.name);
+  std::optional<StopSwitch> stop = stop_switch(job, paths, world);
+  watchdog::Progress progress;
+  watchdog::Watchdog watchdog(
+      progress, world,
+      {job.watchdog, job.comm.address, paths.root(),
+       stop ? std::function<bool()>(&StopSwitch::signalled) : std::function<bool()>()});
+  if (!watchdog.failure().empty() && world.rank() == 0) {
+    std::fprintf(stderr, "penstock: warning: a rank that is lost may not be noticed: %s\n",
+                 watchdog.failure().c_str());
+  }
+  try {
+    return static_cast<int>(train(job, options, world, stop ? &*stop : nullptr, &progress));
+  } catch (const std::exception& error) {
+    watchdog.failed(static_cast<int>(exit_code_of(error)), error.what(),
+                    dynamic_cast<const DeviceError*>(&error) != nullptr);
+    if (world.rank() == 0) record_failure(paths, progress.view(), error);
+    throw;
+  }
 }
 
 }  // namespace
@@ -52,9 +89,11 @@ CLI::App* add_train(CLI::App& parent, int& exit_code, std::vector<std::string> c
   command->footer(
       "Exit status: 0 finished, 75 stopped on request with a checkpoint (run again), 2 job, 3 data, 4 "
       "checkpoint,\n"
-      "5 NaN or Inf, 6 a file cannot be written. Signals: USR1, TERM, INT save and stop; USR2 saves; a "
-      "second INT leaves at "
-      "once.\n"
+      "5 NaN or Inf, 6 a file cannot be written, 70 no progress or a lost rank (watchdog). Signals: USR1, "
+      "TERM, "
+      "INT save\n"
+      "and stop; USR2 saves; a second TERM or INT leaves at once (143, 130); QUIT shows where every thread "
+      "is.\n"
       "To mpirun send USR1: it kills its ranks a second after TERM or INT (--mca "
       "odls_base_sigkill_timeout).\n"
       "Examples:\n"

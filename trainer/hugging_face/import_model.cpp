@@ -15,6 +15,7 @@
 #include "model/parameter.h"
 #include "trainer/checkpoint/checkpoint_reader.h"
 #include "trainer/checkpoint/checkpoint_writer.h"
+#include "trainer/checkpoint/room.h"
 #include "trainer/checkpoint/step_folders.h"
 #include "trainer/hugging_face/import_job.h"
 #include "trainer/hugging_face/read_config.h"
@@ -177,7 +178,7 @@ class Importer {
       bytes += 3 * sizeof(float) * static_cast<uint64_t>(parameter.elements);
       largest = std::max(largest, parameter.elements);
     }
-    checkpoint::check_space(checkpoints, bytes);
+    static_cast<void>(checkpoint::check_space(checkpoints, bytes, 0));
     zeros_.assign(static_cast<size_t>(largest), 0.0F);
     const checkpoint::CheckpointWriter writer(checkpoints, claim.attempt);
     writer.begin(0);

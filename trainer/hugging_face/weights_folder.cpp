@@ -14,7 +14,7 @@
 #include "data/data_error.h"
 #include "kernels/device/bfloat16.h"
 #include "kernels/device/error.h"
-#include "trainer/hugging_face/half_precision.h"
+#include "kernels/device/float16.h"
 #include "trainer/hugging_face/read_json.h"
 
 namespace penstock::hugging_face {
@@ -63,7 +63,7 @@ Stored element(const std::byte* bytes, int64_t at) {
 
 float value_at(const std::byte* bytes, StoredType type, int64_t at) {
   if (type == StoredType::f32) return element<float>(bytes, at);
-  if (type == StoredType::f16) return from_half(element<uint16_t>(bytes, at));
+  if (type == StoredType::f16) return static_cast<float>(element<float16>(bytes, at));
   return static_cast<float>(element<bfloat16>(bytes, at));
 }
 

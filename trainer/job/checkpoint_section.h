@@ -16,6 +16,7 @@ struct CheckpointSection {
   int64_t every_steps = 0;
   int64_t keep_last = 2;
   int64_t keep_every_steps = 0;
+  bool background = true;
   OnSaveError on_save_error = OnSaveError::continue_training;
 
   bool operator==(const CheckpointSection&) const = default;
@@ -27,6 +28,11 @@ struct CheckpointSection {
     v.key("keep_every_steps", keep_every_steps)
         .at_least(0)
         .help("checkpoints whose step is a multiple of this are kept for good; 0: none");
+    v.key("background", background)
+        .help(
+            "steps go on while a checkpoint is written, from a copy in host memory (12 bytes a parameter of "
+            "the "
+            "rank, planned; none with every_steps = 0); false: they wait, and no copy is held");
     v.key("on_save_error", on_save_error)
         .one_of(kOnSaveErrorNames)
         .help("what a failed save does to the run");

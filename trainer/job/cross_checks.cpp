@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <initializer_list>
 #include <string>
 #include <utility>
@@ -117,6 +118,25 @@ void check_learning_rate(const Job& job, CrossChecks& checks) {
   }
 }
 
+// Only then do scales change no bit.
+void check_loss_scaling(const LossScalingSection& scaling, CrossChecks& checks) {
+  const auto check = [&](const char* path, double value) {
+    int exponent = 0;
+    const bool is_power = std::frexp(value, &exponent) == 0.5;
+    checks.expect(is_power || !checks.know({path}), path, fmt::format("{} is no power of two", value));
+  };
+  check("loss_scaling.initial", scaling.initial);
+  check("loss_scaling.growth_factor", scaling.growth_factor);
+  check("loss_scaling.backoff_factor", scaling.backoff_factor);
+  check("loss_scaling.minimum", scaling.minimum);
+  check("loss_scaling.maximum", scaling.maximum);
+  if (!checks.know({"loss_scaling.initial", "loss_scaling.minimum", "loss_scaling.maximum"})) return;
+  checks.expect(scaling.minimum <= scaling.initial, "loss_scaling.initial",
+                fmt::format("{} is below minimum = {}", scaling.initial, scaling.minimum));
+  checks.expect(scaling.initial <= scaling.maximum, "loss_scaling.initial",
+                fmt::format("{} is above maximum = {}", scaling.initial, scaling.maximum));
+}
+
 void check_data(const Job& job, CrossChecks& checks) {
   if (checks.know({"evaluation.every_steps", "data.validation"})) {
     checks.expect(job.evaluation.every_steps == 0 || !job.data.validation.empty(), "evaluation.every_steps",
@@ -225,6 +245,24 @@ void check_versions(const Job& job, CrossChecks& checks) {
                     "data) = {}",
                     name, job.parallel.pipeline, count));
   }
+  // What decides on a step before its update, or between two.
+  const auto expect_not = [&](const char* path, bool wanted, const char* why) {
+    if (!checks.know({path})) return;
+    checks.expect(!wanted, path,
+                  fmt::format("schedule \"{}\" begins a step before {}; set it otherwise", name, why));
+  };
+  expect_not("precision.compute", job.precision.compute == Precision::fp16,
+             "the loss scale that the one before leaves is known");
+  expect_not("numerics.on_nonfinite", job.numerics.on_nonfinite == NumericsPolicy::rollback,
+             "the one before is judged, which cannot be taken back alone");
+  expect_not(
+      "numerics.on_spike",
+      job.numerics.on_spike == NumericsPolicy::skip || job.numerics.on_spike == NumericsPolicy::rollback,
+      "the loss of the one before is judged");
+  expect_not("numerics.replica_check_every_steps", job.numerics.replica_check_every_steps > 0,
+             "replicas could be compared");
+  expect_not("numerics.recompute_check_every_steps", job.numerics.recompute_check_every_steps > 0,
+             "the one before could be computed again");
   if (checks.know({"parallel.reduce_every"})) {
     checks.expect(
         job.parallel.reduce_every == 0, "parallel.reduce_every",
@@ -270,6 +308,7 @@ void check_across(const Job& job, const GivenKeys& given, int64_t shared_ranks, 
   check_rope(job.model, checks);
   check_batch(job, shared_ranks, checks);
   check_learning_rate(job, checks);
+  check_loss_scaling(job.loss_scaling, checks);
   check_data(job, checks);
   check_parallel(job, checks);
   check_comm(job, checks);

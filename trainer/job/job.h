@@ -14,6 +14,7 @@
 #include "trainer/job/checkpoint_section.h"
 #include "trainer/job/evaluation_section.h"
 #include "trainer/job/log_section.h"
+#include "trainer/job/loss_scaling_section.h"
 #include "trainer/job/numerics_section.h"
 #include "trainer/job/run_section.h"
 #include "trainer/job/trace_section.h"
@@ -32,6 +33,7 @@ struct Job {
   DataSection data;
   BatchSection batch;
   PrecisionSection precision;
+  LossScalingSection loss_scaling;
   ParallelSection parallel;
   CommSection comm;
   RecomputeSection recompute;
@@ -58,6 +60,7 @@ struct Job {
     v.section("data", data);
     v.section("batch", batch);
     v.section("precision", precision);
+    v.section("loss_scaling", loss_scaling);
     v.section("parallel", parallel);
     v.section("comm", comm);
     v.section("recompute", recompute);

@@ -15,28 +15,10 @@ struct NotYet {
   bool (*refused)(const Job&) = nullptr;  ///< without it: any value but the default
 };
 
-constexpr const char* kAsCompute = "messages carry the compute dtype";
-
 constexpr NotYet kNotYet[] = {
-    {"precision.compute", "it computes in fp32 or bf16",
+    {"precision.compute", "it computes in fp32, bf16 or fp16",
      [](const Job& job) { return job.precision.compute == Precision::fp8; }},
-    {"precision.p2p", kAsCompute,
-     [](const Job& job) {
-       return job.precision.p2p != job.precision.compute && job.precision.compute != Precision::fp8;
-     }},
-    {"precision.gradient_reduce", "gradients are fp32 or bf16 on the wire",
-     [](const Job& job) { return job.precision.gradient_reduce == Precision::fp16; }},
     {"precision.stochastic_rounding", "weights have an fp32 master"},
-    {"parallel.sharded_optimizer", "every replica holds the whole optimizer"},
-    {"numerics.on_nonfinite", "it can stop or skip the step",
-     [](const Job& job) { return job.numerics.on_nonfinite == NumericsPolicy::rollback; }},
-    {"numerics.on_spike", "it can warn or stop",
-     [](const Job& job) {
-       return job.numerics.on_spike == NumericsPolicy::skip ||
-              job.numerics.on_spike == NumericsPolicy::rollback;
-     }},
-    {"numerics.replica_check_every_steps", "replicas are not compared"},
-    {"watchdog", "there is no watchdog"},
 };
 
 // The row for a key: its own, or its section's.

@@ -2,7 +2,7 @@
 
 namespace penstock {
 
-/// [watchdog]: seconds without progress after which the job is ended with a report.
+/// [watchdog]: seconds without progress after which the job is ended with a report and exit code 70.
 struct WatchdogSection {
   double start_s = 300;
   double first_step_s = 300;
@@ -15,12 +15,16 @@ struct WatchdogSection {
 
   template <class Visitor>
   void describe(Visitor& v) {
-    v.key("start_s", start_s).above(0).help("from launch until every rank is connected, seconds");
-    v.key("first_step_s", first_step_s).above(0).help("the first step, seconds");
+    v.key("start_s", start_s)
+        .above(0)
+        .help("from launch until every rank is connected, then each part of the start, seconds");
+    v.key("first_step_s", first_step_s)
+        .above(0)
+        .help("the first step, and the first after a change of the arrangement, seconds");
     v.key("step_factor", step_factor).above(0).help("a later step may take this many times the median");
     v.key("step_min_s", step_min_s).above(0).help("and at least this long, seconds");
     v.key("evaluation_s", evaluation_s).above(0).help("one evaluation, seconds");
-    v.key("checkpoint_s", checkpoint_s).above(0).help("one save, seconds");
+    v.key("checkpoint_s", checkpoint_s).above(0).help("one save, and the end of the run, seconds");
   }
 };
 

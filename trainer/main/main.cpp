@@ -7,6 +7,7 @@
 
 #include "trainer/commands/checkpoint_diff.h"
 #include "trainer/commands/checkpoint_list.h"
+#include "trainer/commands/checkpoint_prune.h"
 #include "trainer/commands/checkpoint_verify.h"
 #include "trainer/commands/completion.h"
 #include "trainer/commands/data_inspect.h"
@@ -67,6 +68,7 @@ int main(int argc, char** argv) {
   checkpoint->footer("`penstock checkpoint COMMAND --help` tells more.");
   add_checkpoint_list(*checkpoint, exit_code);
   add_checkpoint_verify(*checkpoint, exit_code);
+  add_checkpoint_prune(*checkpoint, exit_code);
   add_checkpoint_diff(*checkpoint, exit_code);
   add_export(app, exit_code);
   add_import(app, exit_code);

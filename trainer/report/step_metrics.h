@@ -37,6 +37,7 @@ struct StepMetrics {
   std::optional<double> loss;
   std::optional<double> grad_norm;
   std::optional<double> learning_rate;
+  std::optional<double> loss_scale;  ///< where the loss is scaled
   std::optional<double> tokens_per_second;
   std::optional<double> step_ms;
   std::optional<double> mfu;           ///< model FLOP/s ÷ the vendor's peak
@@ -58,10 +59,11 @@ struct StepMetrics {
     std::optional<double> value;
   };
   /// Every scalar with its name, in the order of a metrics line.
-  std::array<Scalar, 17> scalars() const {
+  std::array<Scalar, 18> scalars() const {
     return {{{"loss", loss},
              {"grad_norm", grad_norm},
              {"learning_rate", learning_rate},
+             {"loss_scale", loss_scale},
              {"tokens_per_second", tokens_per_second},
              {"step_ms", step_ms},
              {"mfu", mfu},

@@ -98,7 +98,11 @@ TensorBoardWriter::TensorBoardWriter(const std::string& folder, std::optional<in
     : file_(new_file(folder), AppendFile::Tail::keep, std::move(sink)) {
   const double now = seconds_of(Clock::now());
   write_event(now, 0, kFileVersion, "brain.Event:2");
-  if (resumed_step) write_event(now, *resumed_step, kSessionLog, kSessionStart);
+  if (resumed_step) go_on_from(*resumed_step);
+}
+
+void TensorBoardWriter::go_on_from(int64_t step, Clock::time_point at) {
+  write_event(seconds_of(at), step, kSessionLog, kSessionStart);
 }
 
 void TensorBoardWriter::write(const StepMetrics& metrics, Clock::time_point at) {

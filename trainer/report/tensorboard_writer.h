@@ -23,6 +23,9 @@ class TensorBoardWriter {
   /// later steps of earlier files.
   TensorBoardWriter(const std::string& folder, std::optional<int64_t> resumed_step, MessageSink sink);
 
+  /// The run was taken back to `step`: TensorBoard forgets the later ones.
+  void go_on_from(int64_t step, Clock::time_point at = Clock::now());
+
   /// The step's scalars, one record. Absent ones are left out. Allocates nothing once a record has been
   /// written.
   void write(const StepMetrics& metrics, Clock::time_point at = Clock::now());

@@ -125,7 +125,7 @@ ordered_json ranks_json(const RunHistory& history, const json& plan) {
           if (arena.is_object() && arena.contains("bytes")) arenas[name] = arena["bytes"];
         }
       }
-      for (const char* key : {"host_batches_bytes", "outside_bytes", "total_bytes"}) {
+      for (const char* key : {"host_batches_bytes", "snapshot_bytes", "outside_bytes", "total_bytes"}) {
         if (planned.contains(key)) row[key] = planned[key];
       }
       row["arenas_bytes"] = arenas;
@@ -173,6 +173,7 @@ const std::set<std::string>& telling_events() {
                                            "spike",
                                            "budget_alarm",
                                            "save_failed",
+                                           "watchdog",
                                            "budget_alarm_over",
                                            "budget_kept",
                                            "budget_decision",

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 #include <limits>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -26,21 +27,47 @@ std::optional<int64_t> front_number(std::string_view line, std::string_view key)
   return number;
 }
 
-/// From which step on an attempt counts, and earlier ones no longer do.
-struct Attempts {
-  std::map<int64_t, int64_t> first_step;  ///< by attempt
+// Attempt and step of a line of metrics.jsonl, without parsing the rest of it; nothing where it has no step.
+std::optional<std::pair<int64_t, int64_t>> place_of(std::string_view line) {
+  const std::optional<int64_t> step = front_number(line, "\"step\": ");
+  if (!step || *step <= 0) return std::nullopt;
+  return std::pair(front_number(line, "\"attempt\": ").value_or(1), *step);
+}
+
+/// Counts the legs of a run: one that is taken back to a checkpoint, by a new attempt or within one, goes on
+/// in a new leg.
+class LegCounter {
+ public:
+  /// Of the file's next line, from 0.
+  size_t leg_of(const std::pair<int64_t, int64_t>& place) {
+    if (last_ && (place.first != last_->first || place.second <= last_->second)) ++leg_;
+    last_ = place;
+    return leg_;
+  }
+
+ private:
+  std::optional<std::pair<int64_t, int64_t>> last_;
+  size_t leg_ = 0;
+};
+
+/// From which step on a leg counts, and earlier ones no longer do.
+struct Legs {
+  std::vector<int64_t> first_step;
+  std::set<int64_t> attempts;
   int64_t lowest = std::numeric_limits<int64_t>::max();
   int64_t highest = 0;
+  LegCounter counter;
 
-  void add(int64_t attempt, int64_t step) {
-    const auto [at, added] = first_step.emplace(attempt, step);
-    if (!added) at->second = std::min(at->second, step);
+  void add(const std::pair<int64_t, int64_t>& place) {
+    const auto [attempt, step] = place;
+    if (counter.leg_of(place) == first_step.size()) first_step.push_back(step);
+    attempts.insert(attempt);
     lowest = std::min(lowest, step);
     highest = std::max(highest, step);
   }
-  bool counts(int64_t attempt, int64_t step) const {
-    return std::none_of(first_step.upper_bound(attempt), first_step.end(),
-                        [&](const auto& later) { return later.second <= step; });
+  bool counts(size_t leg, int64_t step) const {
+    return std::none_of(first_step.begin() + static_cast<std::ptrdiff_t>(leg) + 1, first_step.end(),
+                        [&](int64_t later) { return later <= step; });
   }
 };
 
@@ -177,28 +204,30 @@ void account_for_attempts(const std::vector<RunEvent>& events, const std::map<in
 RunHistory read_history(const std::string& metrics_file, const std::vector<RunEvent>& events,
                         int64_t most_buckets) {
   RunHistory history;
-  Attempts attempts;
+  Legs legs;
   // The file may grow between the two readings: the second ends where the first did.
   int64_t lines = 0;
   run_view::LineTail(metrics_file).read([&](std::string_view line) {
     ++lines;
-    const std::optional<int64_t> step = front_number(line, "\"step\": ");
-    if (step && *step > 0) attempts.add(front_number(line, "\"attempt\": ").value_or(1), *step);
+    if (const auto place = place_of(line)) legs.add(*place);
   });
-  history.attempts = static_cast<int64_t>(attempts.first_step.size());
-  if (attempts.first_step.empty()) return history;
-  Collector collector(history, attempts.lowest, attempts.highest, most_buckets);
+  history.attempts = static_cast<int64_t>(legs.attempts.size());
+  if (legs.attempts.empty()) return history;
+  Collector collector(history, legs.lowest, legs.highest, most_buckets);
   std::map<int64_t, double> step_seconds;
   int64_t tokens_before = -1;
+  LegCounter again;
   run_view::LineTail(metrics_file).read([&](std::string_view line) {
     if (lines-- <= 0) return;
+    const auto place = place_of(line);
+    const size_t leg = place ? again.leg_of(*place) : 0;
     const std::optional<RunStep> step = run_view::parse_step(line);
-    if (!step || step->step > attempts.highest || step->step < attempts.lowest) {
+    if (!place || !step || step->step > legs.highest || step->step < legs.lowest) {
       ++history.damaged_lines;
       return;
     }
     step_seconds[step->attempt] += step->passed();
-    if (attempts.counts(step->attempt, step->step)) {
+    if (legs.counts(leg, step->step)) {
       // `tokens` is a sum since the run began; of the first line the step's own share is its mean.
       const double tokens = tokens_before >= 0
                                 ? static_cast<double>(step->tokens - tokens_before)

@@ -63,10 +63,23 @@ std::string text_of(const RunEvent& event) {
                                   : "",
                        number(details, "seconds"));
   }
+  if (event.name == "watchdog") return "watchdog: " + words(details, "reason");
+  if (event.name == "save_waited") {
+    return fmt::format("saving waited {:.2f} s for the checkpoint of step {}", number(details, "seconds"),
+                       static_cast<int64_t>(number(details, "for_step")));
+  }
+  if (event.name == "loaded") {
+    return fmt::format("checkpoint checked in {:.2f} s, loaded in {:.2f} s", number(details, "check_seconds"),
+                       number(details, "load_seconds"));
+  }
   if (event.name == "save_failed") return "save failed: " + words(details, "reason");
   if (event.name == "prune") return words(details, "what");
-  if (event.name == "nonfinite") return "loss or gradient is not finite";
+  if (event.name == "nonfinite") {
+    const std::string unit = words(details, "unit");
+    return "loss or gradient is not finite" + (unit.empty() ? "" : fmt::format(", first in unit {}", unit));
+  }
   if (event.name == "spike") return fmt::format("loss spike: {:.4f}", number(details, "loss"));
+  if (event.name == "rollback") return fmt::format("taken back to step {:.0f}", number(details, "to"));
   if (event.name == "trace") return "trace written: " + words(details, "file");
   if (event.name == "costs")
     return fmt::format("predictions now use the run's own costs ({:+.1f} %)",

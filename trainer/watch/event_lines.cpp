@@ -10,7 +10,8 @@ namespace penstock::watch {
 namespace {
 
 Ink ink_of(const std::string& event) {
-  if (event == "budget_alarm" || event == "nonfinite" || event == "save_failed" || event == "budget_failed")
+  if (event == "budget_alarm" || event == "nonfinite" || event == "save_failed" || event == "watchdog" ||
+      event == "budget_failed")
     return Ink::alarm;
   if (event == "spike" || event == "budget_rolled_back") return Ink::warning;
   if (event == "budget_kept" || event == "budget_alarm_over") return Ink::good;

@@ -77,13 +77,17 @@ class Cudnn {
   cudnnHandle_t handle_ = nullptr;
 };
 
+frontend::DataType_t type_of(const AttentionShape& shape) {
+  return shape.dtype == DType::fp16 ? frontend::DataType_t::HALF : frontend::DataType_t::BFLOAT16;
+}
+
 /// B sequences of T rows of `row` elements, `heads` heads of them, as cuDNN counts them.
 Tensor_attributes tensor(const char* name, int64_t uid, const AttentionShape& shape, int64_t heads,
                          int64_t row) {
   return Tensor_attributes()
       .set_name(name)
       .set_uid(uid)
-      .set_data_type(frontend::DataType_t::BFLOAT16)
+      .set_data_type(type_of(shape))
       .set_dim({shape.batch, heads, shape.tokens, shape.head_dim})
       .set_stride({shape.tokens * row, shape.head_dim, row, 1});
 }
@@ -138,7 +142,7 @@ class Graphs {
  private:
   void prepare(Graph& graph, const char* name) const {
     graph.set_name(name)
-        .set_io_data_type(frontend::DataType_t::BFLOAT16)
+        .set_io_data_type(type_of(shape_))
         .set_intermediate_data_type(frontend::DataType_t::FLOAT)
         .set_compute_data_type(frontend::DataType_t::FLOAT);
   }
@@ -201,7 +205,7 @@ class Graphs {
 
   /// From a row's head on.
   void* part(const Tensor& rows, int64_t head) const {
-    return rows.as<char>() + static_cast<size_t>(head * shape_.head_dim) * size_of(DType::bf16);
+    return rows.as<char>() + static_cast<size_t>(head * shape_.head_dim) * size_of(shape_.dtype);
   }
 
   template <size_t N>
@@ -256,8 +260,9 @@ class CudnnAttentions final : public math::Attention {
 
   math::Support supports(const AttentionShape& shape) const override {
     if (math::Support support = math::check_attention_shape(shape); !support) return support;
-    if (shape.dtype != DType::bf16) {
-      return math::Support::no(fmt::format("cuDNN's attention is for bf16, not {}", name_of(shape.dtype)));
+    if (shape.dtype != DType::bf16 && shape.dtype != DType::fp16) {
+      return math::Support::no(
+          fmt::format("cuDNN's attention is for bf16 and fp16, not {}", name_of(shape.dtype)));
     }
     if (shape.head_dim % 8 != 0) {
       return math::Support::no(
@@ -280,13 +285,13 @@ class CudnnAttentions final : public math::Attention {
 
  private:
   std::shared_ptr<const Graphs> graphs(const AttentionShape& shape) const {
-    const Key key{shape.batch, shape.tokens, shape.heads, shape.kv_heads, shape.head_dim};
+    const Key key{shape.batch, shape.tokens, shape.heads, shape.kv_heads, shape.head_dim, shape.dtype};
     std::shared_ptr<const Graphs>& made = made_[key];
     if (!made) made = std::make_shared<Graphs>(*cudnn_, shape);
     return made;
   }
 
-  using Key = std::tuple<int64_t, int64_t, int64_t, int64_t, int64_t>;
+  using Key = std::tuple<int64_t, int64_t, int64_t, int64_t, int64_t, DType>;
   std::shared_ptr<const Cudnn> cudnn_;
   mutable std::map<Key, std::shared_ptr<const Graphs>> made_;
 };

@@ -1,33 +1,47 @@
 #include "kernels/transport/mpi/mpi_shared.h"
 
 #include <algorithm>
+#include <string_view>
 
 #include <fmt/format.h>
 
 #include "kernels/device/bfloat16.h"
 #include "kernels/device/error.h"
+#include "kernels/device/float16.h"
 #include "kernels/transport/mpi/mpi_call.h"
 
 namespace penstock::transport {
 namespace {
 
-template <class Combine>
-void combine_bf16(const void* in, void* in_out, int length, Combine combine) {
-  const auto* const from = static_cast<const bfloat16*>(in);
-  auto* const to = static_cast<bfloat16*>(in_out);
-  for (int i = 0; i < length; ++i)
-    to[i] = bfloat16(combine(static_cast<float>(from[i]), static_cast<float>(to[i])));
+// MPI_User_function takes what it only reads through plain pointers. T is stored, fp32 is computed in.
+template <class T, float (*combine)(float, float)>
+void combine_narrow(void* in, void* in_out, int* length, MPI_Datatype* /*type*/) {
+  const auto* const from = static_cast<const T*>(in);
+  auto* const to = static_cast<T*>(in_out);
+  for (int i = 0; i < *length; ++i)
+    to[i] = T(combine(static_cast<float>(from[i]), static_cast<float>(to[i])));
 }
 
-// MPI_User_function takes what it only reads through plain pointers.
-void sum_bf16(void* in, void* in_out, int* length, MPI_Datatype*) {
-  combine_bf16(in, in_out, *length, [](float a, float b) { return a + b; });
+float sum(float a, float b) {
+  return a + b;
 }
-void maximum_bf16(void* in, void* in_out, int* length, MPI_Datatype*) {
-  combine_bf16(in, in_out, *length, [](float a, float b) { return std::max(a, b); });
+float maximum(float a, float b) {
+  return std::max(a, b);
 }
-void minimum_bf16(void* in, void* in_out, int* length, MPI_Datatype*) {
-  combine_bf16(in, in_out, *length, [](float a, float b) { return std::min(a, b); });
+float minimum(float a, float b) {
+  return std::min(a, b);
+}
+
+template <class T>
+std::array<MPI_Op, 3> narrow_operations(std::string_view type) {
+  const std::array<MPI_User_function*, 3> functions{combine_narrow<T, sum>, combine_narrow<T, maximum>,
+                                                    combine_narrow<T, minimum>};
+  std::array<MPI_Op, 3> operations{};
+  for (size_t i = 0; i < functions.size(); ++i) {
+    check_mpi("MPI_Op_create", MPI_Op_create(functions[i], 1, &operations[i]),
+              [type] { return fmt::format("making the reductions of {}", type); });
+  }
+  return operations;
 }
 
 }  // namespace
@@ -41,19 +55,19 @@ MpiShared::MpiShared(const MpiOptions& options, bool crowded)
     throw UsageError(
         fmt::format("MPI pieces of {} bytes; 8 to {} can be sent at once", options_.piece_bytes, most_bytes));
   }
-  const std::array<MPI_User_function*, 3> functions{sum_bf16, maximum_bf16, minimum_bf16};
-  for (size_t i = 0; i < functions.size(); ++i) {
-    check_mpi("MPI_Op_create", MPI_Op_create(functions[i], 1, &bf16_operations_[i]),
-              [] { return std::string("making the reductions of bf16"); });
-  }
+  bf16_operations_ = narrow_operations<bfloat16>("bf16");
+  fp16_operations_ = narrow_operations<float16>("fp16");
 }
 
 MpiShared::~MpiShared() {
-  for (MPI_Op& operation : bf16_operations_) MPI_Op_free(&operation);
+  for (auto* operations : {&bf16_operations_, &fp16_operations_}) {
+    for (MPI_Op& operation : *operations) MPI_Op_free(&operation);
+  }
 }
 
 MPI_Op MpiShared::operation(DType dtype, Reduction reduction) const {
   if (dtype == DType::bf16) return bf16_operations_[static_cast<size_t>(reduction)];
+  if (dtype == DType::fp16) return fp16_operations_[static_cast<size_t>(reduction)];
   switch (reduction) {
     case Reduction::sum:
       return MPI_SUM;

@@ -28,7 +28,7 @@ class MpiShared {
   const std::shared_ptr<Interruption>& interruption() const { return interruption_; }
   /// Where operations wait for their turn; roused when the world stops.
   cpu::WaitPoint& turns() { return turns_; }
-  /// bf16 has operations of its own, on MPI_UINT16_T.
+  /// bf16 and fp16 have operations of their own, on MPI_UINT16_T.
   MPI_Op operation(DType dtype, Reduction reduction) const;
 
  private:
@@ -37,6 +37,7 @@ class MpiShared {
   cpu::WaitPoint turns_;
   std::shared_ptr<Interruption> interruption_;
   std::array<MPI_Op, 3> bf16_operations_;
+  std::array<MPI_Op, 3> fp16_operations_;
 };
 
 /// The MPI type of an element: as wide as `dtype` is, and of its kind where MPI computes with it.

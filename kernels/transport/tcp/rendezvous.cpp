@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <exception>
 #include <sstream>
+#include <thread>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -97,6 +98,15 @@ void take_in(Socket socket, const Hello& ours, std::vector<Guest>& guests, int& 
   ++there;
 }
 
+// Who waits for others says so now and then: nothing else tells a rank that was not started from one that is
+// slow.
+constexpr auto say_every = std::chrono::seconds(10);
+void say_waiting(const TcpPlace& place, const std::string& what, Deadline deadline) {
+  const double left = std::chrono::duration<double>(deadline - steady_clock::now()).count();
+  std::fprintf(stderr, "penstock: rank %d of %d waits %s; another %.0f s (watchdog.start_s)\n", place.rank,
+               place.ranks, what.c_str(), std::max(0.0, left));
+}
+
 std::vector<Guest> receive_all(const TcpPlace& place, Deadline deadline, std::chrono::milliseconds patience) {
   const Socket door = [&] {
     try {
@@ -108,9 +118,16 @@ std::vector<Guest> receive_all(const TcpPlace& place, Deadline deadline, std::ch
   const Hello ours{place.attempt, 0, place.ranks, place.port};
   std::vector<Guest> guests(static_cast<size_t>(place.ranks));
   for (int there = 1; there < place.ranks;) {
-    Socket socket = door.accept(deadline);
+    Socket socket = door.accept(std::min(deadline, steady_clock::now() + say_every));
+    if (!socket && steady_clock::now() < deadline) {
+      say_waiting(place,
+                  fmt::format("at port {} for rank{} {}", place.port, place.ranks - there == 1 ? "" : "s",
+                              missing(guests)),
+                  deadline);
+      continue;
+    }
     if (!socket) {
-      throw LaunchError(fmt::format(
+      throw StartTimeout(fmt::format(
           "{} of {} ranks met at port {} within {} s; missing: {}. Is comm.address ({}) this host, as "
           "they see it, and is the port open?",
           there, place.ranks, place.port, std::chrono::duration<double>(patience).count(), missing(guests),
@@ -132,6 +149,10 @@ std::vector<Guest> receive_all(const TcpPlace& place, Deadline deadline, std::ch
 /// Tells rank 0 where we listen; where the others do, by rank.
 std::vector<Endpoint> introduce(const TcpPlace& place, const Socket& rank_zero, int port, Deadline deadline) {
   rank_zero.write_line(line_of({place.attempt, place.rank, place.ranks, port}));
+  while (!rank_zero.readable(std::min(deadline, steady_clock::now() + say_every)) &&
+         steady_clock::now() < deadline)
+    say_waiting(place, fmt::format("for rank 0 at {} port {}, and it for others", place.address, place.port),
+                deadline);
   const std::string answer = rank_zero.read_line(deadline);
   std::istringstream words(answer);
   std::string name;
@@ -139,11 +160,13 @@ std::vector<Endpoint> introduce(const TcpPlace& place, const Socket& rank_zero, 
   int their_version = 0;
   const auto where = fmt::format("{} port {}", place.address, place.port);
   if (!(words >> name >> their_version >> verdict) || name != protocol) {
-    throw LaunchError(
-        fmt::format("rank {}: what listens at {} gave no answer of a rank 0 in time: either other ranks are "
-                    "missing there (its "
-                    "log says which), or comm.address or comm.port is another program's",
-                    place.rank, where));
+    const std::string text = fmt::format(
+        "rank {}: what listens at {} gave no answer of a rank 0{}: either other ranks are missing there (its "
+        "log "
+        "says which), or comm.address or comm.port is another program's",
+        place.rank, where, answer.empty() ? " in time" : "");
+    if (steady_clock::now() >= deadline) throw StartTimeout(text);
+    throw LaunchError(text);
   }
   if (verdict == "refused") {
     std::string reason;
@@ -159,10 +182,32 @@ std::vector<Endpoint> introduce(const TcpPlace& place, const Socket& rank_zero, 
   return all;
 }
 
+/// Rank 0 may start later; a name that nobody knows will not be known later.
+Socket reach_rank_zero(const TcpPlace& place, Deadline deadline) {
+  const Deadline patient = std::min(deadline, steady_clock::now() + say_every);
+  for (std::string reason; !(reason = Socket::unknown(place.address)).empty();) {
+    if (steady_clock::now() >= patient)
+      throw LaunchError(
+          fmt::format("rank {} of {} looks for rank 0 at \"{}\", which is no host that it knows ({}): set "
+                      "comm.address, or "
+                      "MASTER_ADDR in the environment, to rank 0's host",
+                      place.rank, place.ranks, place.address, reason));
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  }
+  while (true) {
+    try {
+      return Socket::connect(place.address, place.port, std::min(deadline, steady_clock::now() + say_every));
+    } catch (const DeviceError& error) {
+      if (steady_clock::now() >= deadline) throw;
+      say_waiting(place, fmt::format("for rank 0 ({})", error.what()), deadline);
+    }
+  }
+}
+
 std::vector<Socket> join(const TcpPlace& place, Deadline deadline) {
   std::vector<Socket> peers(static_cast<size_t>(place.ranks));
   const Socket door = Socket::listen(0);
-  peers[0] = Socket::connect(place.address, place.port, deadline);
+  peers[0] = reach_rank_zero(place, deadline);
   const std::vector<Endpoint> all = introduce(place, peers[0], door.local().port, deadline);
   const std::string hello = line_of({place.attempt, place.rank, place.ranks, 0});
   for (int lower = 1; lower < place.rank; ++lower) {
@@ -200,8 +245,10 @@ std::vector<Socket> meet(const TcpPlace& place, const TcpOptions& options) {
     try {
       peers = join(place, deadline);
     } catch (const DeviceError& error) {
-      throw LaunchError(fmt::format("rank {} of {} could not join the others at {} port {}: {}", place.rank,
-                                    place.ranks, place.address, place.port, error.what()));
+      const std::string text = fmt::format("rank {} of {} could not join the others at {} port {}: {}",
+                                           place.rank, place.ranks, place.address, place.port, error.what());
+      if (steady_clock::now() >= deadline) throw StartTimeout(text);
+      throw LaunchError(text);
     }
   }
   for (const Socket& peer : peers)

@@ -30,7 +30,7 @@ int milliseconds_until(Deadline deadline) {
 }
 
 /// Whether something can be read before the deadline.
-bool readable(int descriptor, Deadline deadline) {
+bool can_read(int descriptor, Deadline deadline) {
   pollfd what{descriptor, POLLIN, 0};
   for (;;) {
     const int found = ::poll(&what, 1, milliseconds_until(deadline));
@@ -127,6 +127,11 @@ Socket Socket::listen(int port) {
   throw DeviceError(doing + ": neither IPv6 nor IPv4 is there");
 }
 
+std::string Socket::unknown(const std::string& host) {
+  std::string reason;
+  return addresses_of(host, 0, reason) ? std::string() : reason;
+}
+
 Socket Socket::connect(const std::string& host, int port, Deadline deadline) {
   std::string reason;
   for (milliseconds pause(5);; pause = std::min(2 * pause, milliseconds(500))) {
@@ -163,7 +168,7 @@ Socket Socket::connect(const std::string& host, int port, Deadline deadline) {
 }
 
 Socket Socket::accept(Deadline deadline) const {
-  while (readable(descriptor_, deadline)) {
+  while (can_read(descriptor_, deadline)) {
     Socket socket(::accept4(descriptor_, nullptr, nullptr, SOCK_CLOEXEC));
     if (socket) return socket;
     // One that left before it was taken in is nobody's loss.
@@ -171,6 +176,10 @@ Socket Socket::accept(Deadline deadline) const {
       throw_socket_error("taking in a TCP peer", errno);
   }
   return Socket();
+}
+
+bool Socket::readable(Deadline deadline) const {
+  return can_read(descriptor_, deadline);
 }
 
 Endpoint Socket::local() const {
@@ -194,7 +203,7 @@ void Socket::write_line(const std::string& line) const {
 std::string Socket::read_line(Deadline deadline) const {
   constexpr size_t longest = 64 * 1024;
   std::string line;
-  while (line.size() < longest && readable(descriptor_, deadline)) {
+  while (line.size() < longest && can_read(descriptor_, deadline)) {
     char next = 0;
     const ssize_t got = ::recv(descriptor_, &next, 1, 0);
     if (got < 0 && errno == EINTR) continue;

@@ -33,6 +33,8 @@ class Socket {
 
   /// Listens on `port` of all addresses; 0: one that is free.
   static Socket listen(int port);
+  /// Why `host` has no address; empty: it has one.
+  static std::string unknown(const std::string& host);
   /// Tries again until the deadline: the other side may start later.
   static Socket connect(const std::string& host, int port, Deadline deadline);
   /// The next connection; empty at the deadline.
@@ -41,6 +43,8 @@ class Socket {
   Endpoint local() const;
   Endpoint peer() const;
 
+  /// Whether something can be read, or the peer has left, before the deadline.
+  bool readable(Deadline deadline) const;
   /// Sends a line; DeviceError if it cannot.
   void write_line(const std::string& line) const;
   /// The next line, of at most 64 KiB, without its end. Empty: the peer sent none in time, left, or sends

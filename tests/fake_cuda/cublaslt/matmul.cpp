@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "kernels/device/bfloat16.h"
+#include "kernels/device/float16.h"
 #include "tests/fake_cuda/cublaslt/algorithm.h"
 #include "tests/fake_cuda/cublaslt/descriptors.h"
 #include "tests/fake_cuda/cublaslt/faults.h"
@@ -14,9 +15,10 @@ using namespace penstock::fake_cublaslt;
 namespace {
 
 using penstock::bfloat16;
+using penstock::float16;
 
 int64_t size_of(cudaDataType_t type) {
-  return type == CUDA_R_16BF ? 2 : 4;
+  return type == CUDA_R_32F ? 4 : 2;
 }
 
 struct Matrix {
@@ -26,13 +28,16 @@ struct Matrix {
   int64_t place(int64_t row, int64_t column) const { return column * layout.leading + row; }
   float load(int64_t row, int64_t column) const {
     const int64_t i = place(row, column);
-    return layout.type == CUDA_R_16BF ? static_cast<float>(static_cast<const bfloat16*>(data)[i])
-                                      : static_cast<const float*>(data)[i];
+    if (layout.type == CUDA_R_16BF) return static_cast<float>(static_cast<const bfloat16*>(data)[i]);
+    if (layout.type == CUDA_R_16F) return static_cast<float>(static_cast<const float16*>(data)[i]);
+    return static_cast<const float*>(data)[i];
   }
   void store(int64_t row, int64_t column, float value) const {
     const int64_t i = place(row, column);
     if (layout.type == CUDA_R_16BF) {
       static_cast<bfloat16*>(data)[i] = bfloat16(value);
+    } else if (layout.type == CUDA_R_16F) {
+      static_cast<float16*>(data)[i] = float16(value);
     } else {
       static_cast<float*>(data)[i] = value;
     }
@@ -114,7 +119,9 @@ cublasStatus_t acceptable(const Operation& operation, const Layout& a, const Lay
     if (layout.rows < 1 || layout.columns < 1 || layout.leading < layout.rows) {
       return CUBLAS_STATUS_INVALID_VALUE;
     }
-    if (layout.type != CUDA_R_32F && layout.type != CUDA_R_16BF) return CUBLAS_STATUS_NOT_SUPPORTED;
+    if (layout.type != CUDA_R_32F && layout.type != CUDA_R_16BF && layout.type != CUDA_R_16F) {
+      return CUBLAS_STATUS_NOT_SUPPORTED;
+    }
   }
   const int64_t m = operation.a_transposed ? a.columns : a.rows;
   const int64_t k = operation.a_transposed ? a.rows : a.columns;
@@ -123,7 +130,7 @@ cublasStatus_t acceptable(const Operation& operation, const Layout& a, const Lay
     return CUBLAS_STATUS_INVALID_VALUE;
   }
   if (operation.scale != CUDA_R_32F || a.type != b.type) return CUBLAS_STATUS_NOT_SUPPORTED;
-  if (a.type == CUDA_R_32F && d.type != CUDA_R_32F) return CUBLAS_STATUS_NOT_SUPPORTED;
+  if (d.type != CUDA_R_32F && d.type != a.type) return CUBLAS_STATUS_NOT_SUPPORTED;
   if (operation.compute != CUBLAS_COMPUTE_32F &&
       (operation.compute != CUBLAS_COMPUTE_32F_FAST_TF32 || a.type != CUDA_R_32F)) {
     return CUBLAS_STATUS_NOT_SUPPORTED;

@@ -65,6 +65,7 @@ TEST(Bias, IsAddedExactlyAndItsGradientSummedInOneOrder) {
     }
     check<float>(DType::fp32, 513, 64, shift);
     check<bfloat16>(DType::bf16, 256, 48, shift);
+    check<float16>(DType::fp16, 256, 48, shift);
   }
 }
 

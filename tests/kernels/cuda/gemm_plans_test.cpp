@@ -58,8 +58,8 @@ TEST_F(GemmPlansTest, DamagedTextIsRefusedWithItsPlace) {
   EXPECT_THAT(error("\"algorithm\":\"6", "\"algorithm\":\"x"),
               StartsWith("plans of matrix products: product 1: algorithm \"x"));
   EXPECT_THAT(error("\"algorithm\":\"66", "\"algorithm\":\""), HasSubstr("expected 128 hexadecimal digits"));
-  EXPECT_EQ(error("\"in\":\"bf16\"", "\"in\":\"fp16\""),
-            "plans of matrix products: product 1: type \"fp16\"; expected fp32 or bf16");
+  EXPECT_EQ(error("\"in\":\"bf16\"", "\"in\":\"fp64\""),
+            "plans of matrix products: product 1: type \"fp64\"; expected fp32, bf16 or fp16");
   EXPECT_THAT(error("\"depth\"", "\"deep\""), HasSubstr("product 1: "));
   EXPECT_THAT(error("\"device\"", "\"gadget\""), HasSubstr("their head: "));
 }

@@ -45,7 +45,7 @@ TEST_F(GemmProductTest, Tf32RoundsTheInputsOfFp32Products) {
 }
 
 TEST_F(GemmProductTest, BiasIsAddedByAKernelWhereNoAlgorithmDoes) {
-  for (const DType dtype : {DType::fp32, DType::bf16}) {
+  for (const DType dtype : {DType::fp32, DType::bf16, DType::fp16}) {
     GemmShape shape = plain;
     shape.bias = true;
     shape.in = dtype;

@@ -50,13 +50,14 @@ INSTANTIATE_TEST_SUITE_P(
         AttentionCase{{2, 150, 2, 1, 17, DType::fp32}, 7}, AttentionCase{{2, 257, 1, 1, 64, DType::fp32}, 2},
         AttentionCase{{1, 256, 1, 1, 3, DType::fp32}, 4}, AttentionCase{{1, 1, 2, 2, 5, DType::bf16}},
         AttentionCase{{2, 67, 4, 1, 80, DType::bf16}}, AttentionCase{{1, 131, 2, 2, 64, DType::bf16}, 3},
-        AttentionCase{{1, 200, 2, 1, 128, DType::bf16}}, AttentionCase{{2, 64, 1, 1, 8, DType::bf16}, 2}),
+        AttentionCase{{1, 200, 2, 1, 128, DType::bf16}}, AttentionCase{{2, 64, 1, 1, 8, DType::bf16}, 2},
+        AttentionCase{{1, 67, 4, 1, 17, DType::fp16}}, AttentionCase{{1, 131, 2, 1, 64, DType::fp16}, 3}),
     case_name);
 
 std::vector<AttentionCase> random_attentions() {
   std::vector<AttentionCase> cases;
   std::mt19937_64 random = random_shapes(5);
-  for (const DType dtype : {DType::fp32, DType::bf16, DType::fp32, DType::bf16}) {
+  for (const DType dtype : {DType::fp32, DType::bf16, DType::fp32, DType::fp16}) {
     const int64_t kv_heads = random_size(random, 2);
     cases.push_back({{.batch = random_size(random, 2),
                       .tokens = random_size(random, 150),
@@ -78,7 +79,7 @@ TEST(AttentionArguments, NameWhatIsWrong) {
   for (const auto& attention : {reference::make_attention(*device), under_test::make_attention(*device)}) {
     EXPECT_FALSE(attention->supports({1, 4, 3, 2, 8, DType::fp32}));
     EXPECT_FALSE(attention->supports({1, 4, 2, 2, 0, DType::fp32}));
-    EXPECT_FALSE(attention->supports({1, 4, 2, 2, 8, DType::fp16}));
+    EXPECT_FALSE(attention->supports({1, 4, 2, 2, 8, DType::i32}));
     EXPECT_TRUE(attention->supports({1, 4, 2, 2, 7, DType::bf16}));
     EXPECT_THROW(attention->plan({1, 4, 3, 2, 8, DType::fp32}), DeviceError);
     const auto plan = attention->plan({1, 4, 2, 1, 2, DType::fp32});

@@ -47,7 +47,7 @@ void check_embedding(const Case& shape, DType dtype) {
 }
 
 TEST(Embedding, AgreesWithTheReference) {
-  for (const DType dtype : {DType::fp32, DType::bf16}) {
+  for (const DType dtype : {DType::fp32, DType::bf16, DType::fp16}) {
     check_embedding({1, 1, 1, 1}, dtype);
     check_embedding({7, 3, 5, 0}, dtype);
     check_embedding({33, 65, 9, 11}, dtype);  // every row repeats

@@ -23,7 +23,8 @@ using math::LinearShape;
 constexpr Implementations<Gemm> gemm{reference::make_gemm, under_test::make_gemm};
 
 std::vector<DType> product_dtypes() {
-  return under_test::multiplies_bf16() ? std::vector{DType::fp32, DType::bf16} : std::vector{DType::fp32};
+  return under_test::multiplies_bf16() ? std::vector{DType::fp32, DType::fp16, DType::bf16}
+                                       : std::vector{DType::fp32, DType::fp16};
 }
 
 std::string name_of_case(const char* operation, const LinearShape& shape) {
@@ -132,9 +133,9 @@ TEST(Gemm, RefusesWhatItDoesNotOffer) {
   EXPECT_TRUE(family->supports({.tokens = 1, .in = 1, .out = 1}));
   EXPECT_EQ(static_cast<bool>(family->supports({.tokens = 1, .in = 1, .out = 1, .dtype = DType::bf16})),
             under_test::multiplies_bf16());
-  const LinearShape half{.tokens = 1, .in = 1, .out = 1, .dtype = DType::fp16};
-  EXPECT_NE(family->supports(half).reason.find("not fp16"), std::string::npos);
-  EXPECT_THROW(family->plan_linear(half), DeviceError);
+  const LinearShape integers{.tokens = 1, .in = 1, .out = 1, .dtype = DType::i32};
+  EXPECT_NE(family->supports(integers).reason.find("not i32"), std::string::npos);
+  EXPECT_THROW(family->plan_linear(integers), DeviceError);
   EXPECT_THROW(family->plan_linear({.tokens = 0, .in = 1, .out = 1}), DeviceError);
 }
 

@@ -21,7 +21,7 @@ constexpr Implementations<Head> head{reference::make_head, under_test::make_head
 
 void check_head(HeadShape shape) {
   const math::StepScalars scalars{.gradient_scale = 1.0F / 37};
-  for (const DType dtype : {DType::fp32, DType::bf16}) {
+  for (const DType dtype : {DType::fp32, DType::bf16, DType::fp16}) {
     if (dtype == DType::bf16 && !under_test::multiplies_bf16()) continue;
     shape.dtype = dtype;
     const std::string name = fmt::format("head {} {} tokens {} channels {} of {} rows", name_of(dtype),

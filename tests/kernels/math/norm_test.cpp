@@ -101,13 +101,14 @@ INSTANTIATE_TEST_SUITE_P(Shapes, NormTest,
                                            NormCase{DType::fp32, 65, 130}, NormCase{DType::fp32, 130, 65},
                                            NormCase{DType::fp32, 33, 768}, NormCase{DType::bf16, 1, 1},
                                            NormCase{DType::bf16, 5, 19}, NormCase{DType::bf16, 67, 129},
-                                           NormCase{DType::bf16, 17, 256}),
+                                           NormCase{DType::bf16, 17, 256}, NormCase{DType::fp16, 5, 19},
+                                           NormCase{DType::fp16, 17, 256}),
                          case_name);
 
 std::vector<NormCase> random_norms() {
   std::vector<NormCase> cases;
   std::mt19937_64 random = random_shapes(1);
-  for (const DType dtype : {DType::fp32, DType::bf16}) {
+  for (const DType dtype : {DType::fp32, DType::bf16, DType::fp16}) {
     for (int i = 0; i < 3; ++i) cases.push_back({dtype, random_size(random, 40), random_size(random, 700)});
     // Longer than a block of 256 threads keeps in registers.
     cases.push_back({dtype, 2, (dtype == DType::fp32 ? 4097 : 8193) + random_size(random, 300)});
@@ -153,12 +154,11 @@ TEST_P(HeadNormTest, Backward) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Shapes, HeadNormTest,
-                         ::testing::Values(HeadNormCase{DType::fp32, 1, 1, 1, 1},
-                                           HeadNormCase{DType::fp32, 67, 4, 1, 6},
-                                           HeadNormCase{DType::fp32, 9, 8, 2, 80},
-                                           HeadNormCase{DType::bf16, 33, 4, 2, 64},
-                                           HeadNormCase{DType::bf16, 5, 2, 1, 17}));
+INSTANTIATE_TEST_SUITE_P(
+    Shapes, HeadNormTest,
+    ::testing::Values(HeadNormCase{DType::fp32, 1, 1, 1, 1}, HeadNormCase{DType::fp32, 67, 4, 1, 6},
+                      HeadNormCase{DType::fp32, 9, 8, 2, 80}, HeadNormCase{DType::bf16, 33, 4, 2, 64},
+                      HeadNormCase{DType::bf16, 5, 2, 1, 17}, HeadNormCase{DType::fp16, 33, 4, 2, 64}));
 
 std::vector<HeadNormCase> random_head_norms() {
   std::vector<HeadNormCase> cases;

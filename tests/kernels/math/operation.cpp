@@ -35,6 +35,8 @@ double tolerance(DType dtype) {
       return 1e-5;  // 2⁻²⁴ times the growth of sums in another order
     case DType::bf16:
       return 1e-2;  // 2⁻⁹ a rounding, a few in a row
+    case DType::fp16:
+      return 2e-3;  // 2⁻¹² a rounding, a few in a row
     default:
       return 0;  // integers are exact
   }

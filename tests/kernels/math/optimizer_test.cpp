@@ -17,7 +17,7 @@ using math::Optimizer;
 
 constexpr Implementations<Optimizer> optimizer{reference::make_optimizer, under_test::make_optimizer};
 
-void check_adamw(int64_t count, bool with_copy, int32_t apply) {
+void check_adamw(int64_t count, bool with_copy, int32_t apply, DType copy_type = DType::bf16) {
   const math::StepScalars scalars{.step = 3,
                                   .learning_rate = 0.01F,
                                   .bias_correction1 = 0.3439F,
@@ -34,7 +34,7 @@ void check_adamw(int64_t count, bool with_copy, int32_t apply) {
   for (double& value : squares)
     value = std::abs(std::normal_distribution<double>()(operation.random())) * 0.01;
   const int moment2 = operation.updated("moment2", DType::fp32, {count}, squares);
-  const int copy = operation.accumulated("copy", DType::bf16, {count});
+  const int copy = operation.accumulated("copy", copy_type, {count});
   operation.check(optimizer, [&](Optimizer& family, Call& call) {
     family.adamw(call.stream(), call[parameter], call[gradient], call[moment1], call[moment2],
                  with_copy ? call[copy] : Tensor(), constants, call.copy_of(scalars));
@@ -45,6 +45,7 @@ TEST(AdamW, AgreesWithTheReference) {
   for (const int64_t count : {1, 15, 16, 1000, 40001}) {
     check_adamw(count, false, 1);
     check_adamw(count, true, 1);
+    check_adamw(count, true, 1, DType::fp16);
   }
 }
 

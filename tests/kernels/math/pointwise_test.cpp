@@ -1,6 +1,7 @@
 
 #include "kernels/reference/pointwise.h"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
@@ -13,6 +14,7 @@
 #include "kernels/cpu/device.h"
 #include "kernels/device/bfloat16.h"
 #include "kernels/device/error.h"
+#include "kernels/device/float16.h"
 #include "kernels/math/philox.h"
 #include "tests/kernels/math/operation.h"
 #include "tests/kernels/math/random_sizes.h"
@@ -111,13 +113,15 @@ INSTANTIATE_TEST_SUITE_P(Shapes, PointwiseTest,
                                            PointwiseCase{DType::fp32, 7, 333},
                                            PointwiseCase{DType::fp32, 37, 1031},
                                            PointwiseCase{DType::bf16, 1, 1}, PointwiseCase{DType::bf16, 5, 7},
-                                           PointwiseCase{DType::bf16, 33, 1030}),
+                                           PointwiseCase{DType::bf16, 33, 1030},
+                                           PointwiseCase{DType::fp16, 5, 7},
+                                           PointwiseCase{DType::fp16, 33, 1030}),
                          case_name);
 
 std::vector<PointwiseCase> random_pointwise() {
   std::vector<PointwiseCase> cases;
   std::mt19937_64 random = random_shapes(3);
-  for (const DType dtype : {DType::fp32, DType::bf16}) {
+  for (const DType dtype : {DType::fp32, DType::bf16, DType::fp16}) {
     for (int i = 0; i < 4; ++i) cases.push_back({dtype, random_size(random, 30), random_size(random, 700)});
   }
   return cases;
@@ -125,11 +129,12 @@ std::vector<PointwiseCase> random_pointwise() {
 INSTANTIATE_TEST_SUITE_P(Random, PointwiseTest, ::testing::ValuesIn(random_pointwise()));
 
 TEST(Pointwise, ConvertsAndRoundsToNearestEven) {
-  for (const DType from : {DType::fp32, DType::bf16}) {
-    for (const DType to : {DType::fp32, DType::bf16}) {
-      Operation op("convert", from == to ? DType::fp32 : DType::bf16);
+  for (const DType from : {DType::fp32, DType::bf16, DType::fp16}) {
+    for (const DType to : {DType::fp32, DType::bf16, DType::fp16}) {
+      Operation op("convert", from == to ? DType::fp32 : to);
       const int src = op.input("src", from, {3, 347});
       const int dst = op.output("dst", to, {3, 347});
+      op.exactly(dst);
       op.check(pointwise, [=](Pointwise& p, Call& call) { p.convert(call.stream(), call[src], call[dst]); });
     }
   }
@@ -151,6 +156,49 @@ TEST(Pointwise, ConvertsAndRoundsToNearestEven) {
   EXPECT_EQ(rounded[2].bits, 0x3f81);
   EXPECT_EQ(rounded[3].bits, 0x7f80);
   EXPECT_TRUE(std::isnan(static_cast<float>(rounded[4])));
+}
+
+// Every one of the 65536 comes back as it went, and halfway cases between neighbours go to the even one: the
+// rounding of the processor's numbers and of the device's are the same.
+TEST(Pointwise, ConvertsEveryFp16AndRoundsHalfwayCasesToEven) {
+  constexpr int64_t count = 0x7c00;  // finite, not negative: in the order of their bits
+  std::vector<float> halves;
+  std::vector<float> between;
+  for (uint32_t bits = 0; bits < count; ++bits) {
+    float16 half;
+    half.bits = static_cast<uint16_t>(bits);
+    halves.push_back(static_cast<float>(half));
+    ASSERT_EQ(halves.back(), std::ldexp(static_cast<float>((bits & 0x3ffU) + (bits < 0x400U ? 0U : 0x400U)),
+                                        static_cast<int>(std::max(bits >> 10, 1U)) - 25));
+  }
+  for (size_t i = 0; i + 1 < halves.size(); ++i) between.push_back((halves[i] + halves[i + 1]) / 2);
+  between.push_back(65520.0F);  // between the largest and what would be the next
+  const Lane lane(Place::tested);
+  Call call(lane);
+  const auto family = under_test::make_pointwise(*lane.device);
+  const auto rounded = [&](const std::vector<float>& values) {
+    GuardedBuffer& from = call.place("values", DType::fp32, {count});
+    GuardedBuffer& to = call.place("rounded", DType::fp16, {count});
+    from.write_bytes(values.data());
+    family->convert(*lane.stream, from.tensor(), to.tensor());
+    lane.stream->synchronize();
+    std::vector<uint16_t> bits(count);
+    std::memcpy(bits.data(), to.bytes().data(), bits.size() * sizeof(uint16_t));
+    return bits;
+  };
+  const std::vector<uint16_t> same = rounded(halves);
+  const std::vector<uint16_t> even = rounded(between);
+  std::vector<float> above = between;
+  for (float& value : above) value = -std::nextafter(value, 1e9F);
+  const std::vector<uint16_t> next = rounded(above);
+  for (uint32_t bits = 0; bits < count; ++bits) {
+    ASSERT_EQ(same[bits], bits);
+    ASSERT_EQ(even[bits], (bits + 1) / 2 * 2) << bits;
+    ASSERT_EQ(next[bits], 0x8000U + bits + 1) << bits;
+  }
+  const std::vector<uint16_t> special = rounded(std::vector<float>(count, std::nanf("")));
+  EXPECT_GT(special[0] & 0x7fffU, 0x7c00U);
+  EXPECT_EQ(rounded(std::vector<float>(count, -1e30F))[count - 1], 0xfc00U);
 }
 
 TEST(Pointwise, GeluStaysFiniteFarOutAndKeepsNaN) {
@@ -297,6 +345,7 @@ TEST(PointwiseArguments, NameWhatIsWrong) {
                UsageError);
   EXPECT_FALSE(under_test::make_pointwise(*device)->supports(DType::i32));
   EXPECT_TRUE(under_test::make_pointwise(*device)->supports(DType::bf16));
+  EXPECT_TRUE(under_test::make_pointwise(*device)->supports(DType::fp16));
 }
 
 }  // namespace

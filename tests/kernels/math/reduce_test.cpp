@@ -49,13 +49,13 @@ TEST(Reduce, SumIsExactInAscendingOrder) {
 
 /// The scalars after global_norm, by both implementations: {norm, clip factor, apply}.
 void check_global_norm(const std::vector<double>& squares, float clip, double norm, double factor,
-                       int32_t apply) {
+                       int32_t apply, float loss_scale = 1) {
   for (const Place place : {Place::host, Place::tested}) {
     const Lane lane(place);
     Call call(lane);
     GuardedBuffer& sums = call.place("sums", DType::fp64, {static_cast<int64_t>(squares.size())});
     sums.write(squares);
-    math::StepScalars scalars{.clip_factor = 77, .apply = 77};
+    math::StepScalars scalars{.loss_scale = loss_scale, .clip_factor = 77, .apply = 77};
     GuardedBuffer& memory = call.place("scalars", DType::u8, {static_cast<int64_t>(sizeof(scalars))});
     memory.write_bytes(&scalars);
     const auto make = place == Place::host ? reduce.reference : reduce.tested;
@@ -81,13 +81,17 @@ TEST(Reduce, GlobalNormClips) {
   check_global_norm({9, 16}, 10.0F, 5, 1, 1);
   check_global_norm({9, 16}, 0.0F, 5, 1, 1);
   check_global_norm({0}, 1.0F, 0, 1, 1);
+  check_global_norm({9, 16}, 1.0F, 5.0 / 4, 1 / (5.0 / 4 + 1e-6) / 4, 1, 4);
+  check_global_norm({9, 16}, 2.0F, 5.0 / 4, 1.0 / 4, 1, 4);
+  check_global_norm({9, 16}, 0.0F, 5.0 / 65536, 1.0 / 65536, 1, 65536);
   check_global_norm({9, infinity}, 1.0F, infinity, 0, 0);
   check_global_norm({9, std::nan("")}, 1.0F, std::nan(""), 0, 0);
 }
 
 TEST(Reduce, CountsNanAndInfinity) {
-  for (const DType dtype : {DType::fp32, DType::bf16}) {
-    std::vector<double> values(70001, 3.38e38);  // close to the largest bf16 and fp32: finite
+  for (const DType dtype : {DType::fp32, DType::bf16, DType::fp16}) {
+    // Close to the largest bf16 and fp32, or fp16: finite.
+    std::vector<double> values(70001, dtype == DType::fp16 ? 65504 : 3.38e38);
     for (const size_t i : {0, 5, 33000, 70000}) values[i] = std::nan("");
     values[40000] = infinity;
     values[40001] = -infinity;

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "kernels/device/bfloat16.h"
+#include "kernels/device/float16.h"
 #include "tests/kernels/transport/rank_device.h"
 
 namespace penstock::transport {
@@ -40,8 +41,8 @@ void Buffer::set(int64_t element, int value) {
     case DType::i64:
       *static_cast<int64_t*>(data) = value;
       return;
-    case DType::fp16:  // moved, never computed with: any bits do
-      *static_cast<uint16_t*>(data) = static_cast<uint16_t>(value);
+    case DType::fp16:
+      *static_cast<float16*>(data) = float16(static_cast<float>(value));
       return;
     case DType::u8:
       *static_cast<uint8_t*>(data) = static_cast<uint8_t>(value);
@@ -63,7 +64,7 @@ int Buffer::get(int64_t element) const {
     case DType::i64:
       return static_cast<int>(*static_cast<const int64_t*>(data));
     case DType::fp16:
-      return *static_cast<const uint16_t*>(data);
+      return static_cast<int>(static_cast<float>(*static_cast<const float16*>(data)));
     case DType::u8:
       return *static_cast<const uint8_t*>(data);
   }

@@ -11,7 +11,8 @@ namespace {
 
 constexpr std::array every_dtype{DType::fp32, DType::bf16, DType::fp16, DType::fp64,
                                  DType::i32,  DType::i64,  DType::u8};
-constexpr std::array reducible_dtypes{DType::fp32, DType::bf16, DType::fp64, DType::i32, DType::i64};
+constexpr std::array reducible_dtypes{DType::fp32, DType::bf16, DType::fp16,
+                                      DType::fp64, DType::i32,  DType::i64};
 constexpr std::array every_reduction{Reduction::sum, Reduction::maximum, Reduction::minimum};
 
 /// Element `i` of the reduction of the ranks' patterns.

@@ -62,11 +62,12 @@ INSTANTIATE_TEST_SUITE_P(All, Schedules, ::testing::Combine(::testing::Range(0, 
 
 TEST(Invariance, RecomputeModesPrecisionsAndTies) {
   for (const bool tied : {false, true}) {
-    for (const DType compute : {DType::fp32, DType::bf16}) {
+    for (const DType compute : {DType::fp32, DType::bf16, DType::fp16}) {
       ModelSection model = tied ? tiny_llama() : tiny_gpt2();
       model.tie_embeddings = tied;
       Job job = make_job(model, 1, "1f1b", 1, 5);
       job.request.common.compute = compute;
+      if (compute == DType::fp16) job.loss_scale = 1024;
       const Result expected = train_locally(job);
       for (const RecomputeMode mode : {RecomputeMode::none, RecomputeMode::selective, RecomputeMode::full}) {
         for (const auto& [schedule, chunks] :
@@ -145,14 +146,20 @@ TEST(Invariance, Replicas) {
 TEST(Invariance, ReplicasWithNarrowWire) {
   Job job = make_job(tiny_gpt2(), 1, "1f1b", 1, 3, 2);
   const Result wide = train(job);
-  job.request.gradient_wire = DType::bf16;
-  const Result expected = train(job);
-  EXPECT_NE(expected.norms, wide.norms);
-  EXPECT_NEAR(expected.norms[0], wide.norms[0], 0.01 * wide.norms[0]);
-  job = make_job(tiny_gpt2(), 2, "zbv", 2, 3, 2);
-  job.request.gradient_wire = DType::bf16;
-  job.request.parallel.bucket_mib = 0.0005;
-  expect_same(train(job), expected);
+  for (const auto& [wire, error] : {std::pair(DType::bf16, 0.01), std::pair(DType::fp16, 0.001)}) {
+    SCOPED_TRACE(name_of(wire));
+    job = make_job(tiny_gpt2(), 1, "1f1b", 1, 3, 2);
+    job.loss_scale = 4096;
+    job.request.gradient_wire = wire;
+    const Result expected = train(job);
+    EXPECT_NE(expected.norms, wide.norms);
+    EXPECT_NEAR(expected.norms[0], wide.norms[0], error * wide.norms[0]);
+    job = make_job(tiny_gpt2(), 2, "zbv", 2, 3, 2);
+    job.loss_scale = 4096;
+    job.request.gradient_wire = wire;
+    job.request.parallel.bucket_mib = 0.0005;
+    expect_same(train(job), expected);
+  }
 }
 
 TEST(Invariance, LibrarySumsAreTheOrderedOnesForTwoReplicas) {

@@ -150,8 +150,9 @@ TEST(Memory, IsWhatWasPlannedAndNoMoreThanNeeded) {
 TEST(Memory, OfReplicasIsWhatWasPlanned) {
   for (const DType wire : {DType::fp32, DType::bf16}) {
     for (const GradientSum sum : {GradientSum::ordered, GradientSum::library}) {
-      for (const int every : {0, 2}) {
+      for (const auto& [every, sharded] : {std::pair(0, false), {2, false}, {0, true}, {2, true}}) {
         Job job = job_of({"zb-h1"}, 2, 5, 2);
+        job.request.parallel.sharded_optimizer = sharded;
         job.request.gradient_wire = wire;
         job.request.parallel.gradient_sum = sum;
         job.request.parallel.reduce_every = every;

@@ -52,7 +52,9 @@ struct ModelFootprint : ::testing::Test {
     PipelineRequest request = job.request;
     request.common.micro_batch = choose(1, 3);
     request.common.document_mask = choose(0, 1) == 1;
-    request.common.compute = choose(0, 1) == 0 ? DType::fp32 : DType::bf16;
+    constexpr std::array dtypes{DType::fp32, DType::bf16, DType::fp16};
+    request.common.compute = dtypes[static_cast<size_t>(choose(0, 2))];
+    if (choose(0, 1) == 1) request.common.wire = dtypes[static_cast<size_t>(choose(0, 2))];
     const int stages = pipeline * schedule.chunks;
     std::vector<int64_t> units(static_cast<size_t>(stages), 1);
     for (int left = model::unit_count(section) - stages; left > 0; --left)
@@ -125,6 +127,37 @@ TEST_F(ModelFootprint, CoversTheReductionOfReplicas) {
     exact = exact || planned == bytes_by_costs(costs, plan, rank);
   }
   EXPECT_TRUE(exact);  // on the rank with the largest unit
+}
+
+TEST_F(ModelFootprint, AddsUpToTheMemoryPlanOfAShardedOptimizer) {
+  for (int round = 0; round < 60; ++round) {
+    PipelineRequest request = random_request();
+    request.parallel.data = choose(2, 4);
+    request.parallel.sharded_optimizer = true;
+    const PipelinePlan plan = plan_pipeline(request);
+    ASSERT_GT(plan.reduction.shards(), 1);
+    const ModelCosts costs = model_footprint(request.common, math, plan.reduction);
+    // But for the buckets, which are as large as the largest unit's, and the rotary table: as above.
+    model::RankConfig whole = request.common;
+    whole.stages = {model::whole_model(whole.model, RecomputeMode::none)};
+    const auto bytes_of = [](const std::vector<model::PlannedAllocation>& memory) {
+      int64_t bytes = 0;
+      for (const model::PlannedAllocation& piece : memory) bytes += static_cast<int64_t>(piece.bytes);
+      return bytes;
+    };
+    for (int rank = 0; rank < plan.topology.pipeline(); ++rank) {
+      const model::RankConfig& config = plan.ranks[static_cast<size_t>(rank)];
+      const model::CallSites sites = make_call_sites(math, config);
+      const int64_t planned = static_cast<int64_t>(plan_memory(config, sites).bytes());
+      int64_t beyond = bytes_of(reduction_memory(whole, plan.reduction)) -
+                       bytes_of(reduction_memory(config, plan.reduction));
+      if (config.model.family == Family::llama && !sites.attention)
+        beyond += static_cast<int64_t>(
+            aligned(static_cast<size_t>(4 * config.model.sequence_length * config.model.head_dim)));
+      ASSERT_EQ(planned, bytes_by_costs(costs, plan, rank) - beyond)
+          << "round " << round << ", rank " << rank;
+    }
+  }
 }
 
 TEST_F(ModelFootprint, CountsWhatCutsBalance) {

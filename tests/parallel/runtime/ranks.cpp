@@ -1,6 +1,8 @@
 #include "tests/parallel/runtime/ranks.h"
 
+#include <cmath>
 #include <cstring>
+#include <limits>
 #include <mutex>
 #include <random>
 
@@ -14,6 +16,7 @@ namespace penstock::testing {
 namespace {
 
 constexpr int64_t sequences = 2;
+constexpr float nobody = std::numeric_limits<float>::quiet_NaN();
 
 DeviceOptions device_of(const Job& job, int rank) {
   DeviceOptions options;
@@ -31,16 +34,27 @@ model::StepInputs inputs_of(const Job& job, int step) {
   const model::RankConfig& common = job.request.common;
   return {
       static_cast<uint64_t>(step), job.learning_rate,
-      common.micro_batches * common.micro_batch * common.model.sequence_length * job.request.parallel.data};
+      common.micro_batches * common.micro_batch * common.model.sequence_length * job.request.parallel.data,
+      job.loss_scale};
 }
 
 void collect(model::RankModel& rank, Values& all) {
-  for (const model::Parameter& parameter : rank.parameters().parameters()) {
-    const auto* begin = parameter.master.as<float>();
-    const std::vector<float> values(begin, begin + parameter.master.elements());
-    const auto [at, added] = all.emplace(parameter.spec.name, values);
-    EXPECT_EQ(std::memcmp(at->second.data(), values.data(), values.size() * sizeof(float)), 0)
-        << parameter.spec.name << " is not the same on all ranks that hold it";
+  const model::ParameterStore& store = rank.parameters();
+  const bool gathered = store.shard().count == 1 || store.gathered();
+  for (const model::Parameter& parameter : store.parameters()) {
+    const auto elements = static_cast<size_t>(parameter.spec.slice.elements());
+    std::vector<float>& known =
+        all.emplace(parameter.spec.name, std::vector<float>(elements, nobody)).first->second;
+    const bool whole = parameter.whole_master && gathered;
+    const model::Slice held = whole ? parameter.spec.slice : parameter.owned;
+    const auto* values = parameter.master.as<float>() + (parameter.whole_master ? held.begin : 0);
+    bool same = true;
+    for (int64_t i = 0; i < held.elements(); ++i) {
+      float& at = known[static_cast<size_t>(held.begin + i)];
+      if (std::isnan(at)) at = values[i];
+      same = same && std::memcmp(&at, &values[i], sizeof(float)) == 0;
+    }
+    EXPECT_TRUE(same) << parameter.spec.name << " is not the same on all ranks that hold it";
   }
 }
 
@@ -145,6 +159,7 @@ Job replicas_for_copies(const Job& job) {
   Job reference = make_job(common.model, 1, "1f1b", 1, static_cast<int>(common.micro_batches / 2),
                            static_cast<int>(2 * job.request.parallel.data));
   reference.request.common.compute = common.compute;
+  reference.loss_scale = job.loss_scale;
   reference.request.gradient_wire = job.request.gradient_wire;
   reference.steps = job.steps;
   return reference;
@@ -206,6 +221,8 @@ Result train_rank(const Job& job, runtime::PipelineEngine& engine) {
   Result mine;
   for (int step = 0; step < job.steps; ++step) train_step(job, engine, step, mine);
   EXPECT_EQ(engine.rank().memory().unclaimed(), std::vector<std::string>{});
+  engine.gather_parameters();
+  engine.stream().synchronize();
   collect(engine.rank(), mine.parameters);
   return mine;
 }

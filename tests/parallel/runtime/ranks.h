@@ -33,6 +33,7 @@ struct Job {
   runtime::PipelineRequest request;
   int steps = 3;
   double learning_rate = 1e-2;
+  double loss_scale = 1;
   StreamMode mode = StreamMode::queued;
   transport::InprocOptions transport;
   int threads = 1;
@@ -78,7 +79,8 @@ model::StepInputs inputs_of(const Job& job, int step);
 std::vector<HostBatch> batches_of(const Job& job, int step, int replica);
 /// Trains step `step` on this rank: its loss and norm are added.
 void train_step(const Job& job, runtime::PipelineEngine& engine, int step, Result& mine);
-/// Adds a rank's parameters; fails the test where others that hold them have other bits.
+/// Adds a rank's parameters, NaN where it has none of its elements; fails the test where others that hold
+/// them have other bits.
 void collect(model::RankModel& rank, Values& all);
 /// Trains `job.steps` steps on this rank; its parameters.
 Result train_rank(const Job& job, runtime::PipelineEngine& engine);

@@ -16,6 +16,7 @@ struct Arranged {
   OneCopySchedule schedule;
   std::vector<int64_t> units;  ///< of each stage
   RecomputeMode recompute = RecomputeMode::none;
+  bool sharded = false;
 };
 
 Job arranged(Job job, const Arranged& to) {
@@ -26,6 +27,7 @@ Job arranged(Job job, const Arranged& to) {
   parallel.partition = PartitionMethod::units;
   parallel.partition_units = to.units;
   job.request.recompute.mode = to.recompute;
+  parallel.sharded_optimizer = to.sharded;
   return job;
 }
 
@@ -56,7 +58,8 @@ Result train_arranged(const Job& job, const std::vector<Arranged>& arrangements)
       }
       train_step(job, *engine, static_cast<int>(step), mine);
     }
-    collect(engine->rank(), mine.parameters);
+    engine->gather_parameters();
+    engine->stream().synchronize();
     const std::lock_guard lock(mutex);
     if (result.losses.empty()) result = mine;
     EXPECT_EQ(result.losses, mine.losses) << "rank " << world.rank();
@@ -95,6 +98,24 @@ TEST(TakeOver, ReplicasMoveTheSameUnits) {
       train_arranged(job, {{{"1f1b"}, {5, 5}}, {{"zbv", 2}, {2, 3, 3, 2}}, {{"1f1b"}, {7, 3}}});
   job.steps = 3;
   expect_same(train(job), moved);
+}
+
+// Between optimizers that are sharded, from one that is to one that is not, and back.
+TEST(TakeOver, ShardsMoveWithTheirUnits) {
+  for (const DType compute : {DType::fp32, DType::bf16}) {
+    for (const int replicas : {2, 3}) {
+      Job job = make_job(tiny_gpt2(), 2, "1f1b", 1, 4, replicas);
+      job.request.common.compute = compute;
+      const RecomputeMode none = RecomputeMode::none;
+      const Result moved = train_arranged(job, {{{"1f1b"}, {5, 5}, none, true},
+                                                {{"zbv", 2}, {2, 3, 3, 2}, none, true},
+                                                {{"1f1b"}, {7, 3}, none, false},
+                                                {{"interleaved", 2}, {3, 2, 2, 3}, none, true},
+                                                {{"1f1b"}, {5, 5}, none, true}});
+      job.steps = 5;
+      expect_same(train(job), moved);
+    }
+  }
 }
 
 TEST(TakeOver, ComputeCopiesFollowTheirMasters) {

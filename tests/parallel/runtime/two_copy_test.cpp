@@ -42,6 +42,19 @@ TEST_P(TwoCopies, SameBitsAsTwiceTheReplicas) {
   }
 }
 
+TEST_P(TwoCopies, SameBitsWhereTheyShareAnOptimizer) {
+  for (const auto& [pipeline, micro_batches, replicas] :
+       {std::tuple(2, 4, 1), std::tuple(4, 10, 1), std::tuple(4, 8, 2), std::tuple(2, 6, 3)}) {
+    for (const DType compute : {DType::fp32, DType::bf16}) {
+      SCOPED_TRACE(fmt::format("P = {}, M = {}, D = {}", pipeline, micro_batches, replicas));
+      Job job = make_job(model(), pipeline, schedule(), 1, micro_batches, replicas);
+      job.request.common.compute = compute;
+      job.request.parallel.sharded_optimizer = true;
+      expect_same(train(job), train(replicas_for_copies(job)));
+    }
+  }
+}
+
 TEST_P(TwoCopies, WhateverElseDiffers) {
   Job job = make_job(model(), 4, schedule(), 1, 8, 2);
   const Result expected = train(replicas_for_copies(job));

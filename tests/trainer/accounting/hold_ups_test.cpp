@@ -138,6 +138,44 @@ TEST(StandingStill, BetweenTwoStepsIsBehindTheFirstActionToo) {
   EXPECT_GE(account.ranks[1].root()->seconds, held);
 }
 
+// A sharded optimizer's gathers, at the start of a step: what a stage's first forward waits for its
+// parameters is reduction, on the rank that begins and on those that fill.
+TEST(Gathers, AreWaitedForByTheFirstForwards) {
+  const schedule::Schedule order = schedule::generate("1f1b", {2, 1});
+  schedule::Costs costs;
+  costs.blocks = {{1, 1, 1}, {1, 1, 1}};
+  costs.links = {{0, 1}};
+  schedule::LoweringOptions options;
+  options.sharded_optimizer = true;
+  const Program program = lower(order, costs, options);
+  const schedule::Timeline timeline = simulate(program, costs);
+  std::vector<RankTimes> times{times_of(timeline, 0), times_of(timeline, 1)};
+  // F of rank 0 was enqueued at 0.5 and began at 3, when its parameters were there; that of rank 1 is held up
+  // by its own until 7, though its input came at 5.
+  for (size_t rank = 0; rank < 2; ++rank) {
+    const auto& list = program.ranks[rank].instructions;
+    for (size_t i = 0; i < list.size(); ++i) {
+      InstructionTimes& at = times[rank].instructions[i];
+      if (list[i].kind == schedule::InstructionKind::gather_parameters) {
+        at = {0.5, 0.5, 0, rank == 0 ? 3.2 : 7.0};
+        continue;
+      }
+      const bool late = rank == 1 && list[i].kind != schedule::InstructionKind::receive;
+      const double shift = late || at.start >= 4 ? 5 : 3;
+      at = {0.5, at.start + shift, 0, at.end + shift};
+    }
+  }
+  const StepAccount account = Accountant(program).account(times, 0.0);
+  expect_whole(account);
+  EXPECT_DOUBLE_EQ(account.first_action, 3);
+  for (const RankAccount& rank : account.ranks) EXPECT_DOUBLE_EQ(rank.parts[Part::host], 0.5);
+  EXPECT_DOUBLE_EQ(account.ranks[0].parts[Part::launch], 0);
+  EXPECT_DOUBLE_EQ(account.ranks[1].parts[Part::launch], 0);
+  EXPECT_DOUBLE_EQ(account.ranks[1].parts[Part::fill], 2);
+  // 2.5 before the first action on both; 2 more on rank 1, and what follows the last action.
+  EXPECT_DOUBLE_EQ(account.ranks[1].parts[Part::reduction] - account.ranks[0].parts[Part::reduction], 2);
+}
+
 TEST(StandingStill, OfBothHasNoOtherCulprit) {
   OneMicroBatch both;
   both.times[1].standstills[2] = {5.5, 5.5 + held};

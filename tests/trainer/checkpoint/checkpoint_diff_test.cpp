@@ -174,6 +174,20 @@ TEST_F(Comparing, OtherShapesTypesNamesAndState) {
                           R"(state.spikes: {"count":18446744073709551615,"mean":0.1} | missing)"));
 }
 
+// Two equal runs may have been arranged otherwise at another time: that is said, and is no difference.
+TEST_F(Comparing, HowRunsAreArrangedIsNoDifference) {
+  const std::vector<float> values(6, 1);
+  Manifest arranged = SmallRun(10).manifest();
+  arranged.state["budget"] = {{"left", 3}};
+  const std::vector<std::vector<Source>> ranks{{tensor("both", values, DType::fp32, {6})}};
+  const Comparison found = compare(saved("a", ranks), saved("b", ranks, arranged));
+  EXPECT_TRUE(found.identical());
+  ASSERT_EQ(found.arrangement.size(), 1u);
+  EXPECT_EQ(found.arrangement[0].name, "state.budget");
+  EXPECT_EQ(found.arrangement[0].a, "missing");
+  EXPECT_EQ(found.arrangement[0].b, R"({"left":3})");
+}
+
 TEST(IndexText, CountsFromTheInnermostAxis) {
   EXPECT_EQ(index_text({2, 3, 4}, 23), "(1, 2, 3)");
   EXPECT_EQ(index_text({2, 3, 4}, 4), "(0, 1, 0)");

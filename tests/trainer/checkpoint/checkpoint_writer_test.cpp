@@ -8,11 +8,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/statvfs.h>
 
 #include "kernels/device/error.h"
 #include "tests/trainer/checkpoint/small_run.h"
 #include "tests/trainer/checkpoint/temporary_folder.h"
 #include "trainer/checkpoint/checkpoint_error.h"
+#include "trainer/checkpoint/room.h"
 #include "trainer/checkpoint/step_folders.h"
 
 namespace penstock::checkpoint {
@@ -112,10 +114,32 @@ TEST_F(Saving, TheFolderMustBeOne) {
 
 TEST_F(Saving, TooLittleSpaceIsRefusedWithTheNumbers) {
   claim_attempt(checkpoints_);
-  EXPECT_EQ(save_error([&] { check_space(checkpoints_, 1); }), "");
-  EXPECT_THAT(save_error([&] { check_space(checkpoints_, uint64_t{1} << 62); }),
+  EXPECT_EQ(check_space(checkpoints_, 1, 2), "");
+  const auto refused = [&](const std::string& checkpoints, uint64_t bytes) {
+    return save_error([&] { ADD_FAILURE() << check_space(checkpoints, bytes, 2); });
+  };
+  EXPECT_THAT(refused(checkpoints_, uint64_t{1} << 62),
               AllOf(HasSubstr(checkpoints_), HasSubstr("expected at least 4611686018427387904")));
-  EXPECT_THAT(save_error([&] { check_space(checkpoints_ + "/none", 1); }), HasSubstr("No such file"));
+  EXPECT_THAT(refused(checkpoints_ + "/none", 1), HasSubstr("No such file"));
+}
+
+TEST_F(Saving, TooLittleSpaceForAllThatIsKeptIsAWarningWithTheNumbers) {
+  struct statvfs status = {};
+  ASSERT_EQ(statvfs(folder_.path().c_str(), &status), 0);
+  // Another process may take or give back space meanwhile: far from both borders.
+  const uint64_t third = static_cast<uint64_t>(status.f_bavail) * status.f_frsize / 3;
+  const CheckpointWriter writer = next_attempt();
+  EXPECT_THAT(check_space(checkpoints_, third, 3),
+              AllOf(HasSubstr(checkpoints_), HasSubstr("4 more checkpoints")));
+  for (const int64_t step : {1, 2, 3, 4}) SmallRun(step).save(writer);
+  EXPECT_EQ(check_space(checkpoints_, third, 3), "") << "all are there, and there is room for one more";
+}
+
+TEST_F(Saving, ARankMustSeeTheFolderOfItsAttempt) {
+  const uint64_t attempt = claim_attempt(checkpoints_).attempt;
+  check_reachable(checkpoints_, attempt);
+  EXPECT_THAT(save_error([&] { check_reachable(checkpoints_ + "/none", attempt); }),
+              AllOf(HasSubstr(checkpoints_ + "/none"), HasSubstr("share")));
 }
 
 TEST_F(Saving, RanksThatDoNotFitTogetherAreRefused) {

@@ -11,6 +11,7 @@
 #include "trainer/checkpoint/checkpoint_writer.h"
 #include "trainer/commands/checkpoint_diff.h"
 #include "trainer/commands/checkpoint_list.h"
+#include "trainer/commands/checkpoint_prune.h"
 #include "trainer/commands/checkpoint_verify.h"
 
 namespace penstock::commands {
@@ -54,6 +55,7 @@ class CheckpointCommands : public testing::Test {
     Answer result;
     add_checkpoint_list(app, result.status);
     add_checkpoint_verify(app, result.status);
+    add_checkpoint_prune(app, result.status);
     add_checkpoint_diff(app, result.status);
     testing::internal::CaptureStdout();
     testing::internal::CaptureStderr();
@@ -107,6 +109,27 @@ TEST_F(CheckpointCommands, DiffOfFoldersAndAsJson) {
                             "max_absolute": 1.0, "max_relative": 0.3333333333333333}])"));
   EXPECT_EQ(object["state"], json::parse(R"([{"name": "step", "a": "1", "b": "2"}])"));
   EXPECT_EQ(json::parse(answer({"diff", at("a", 2), at("same", 2), "--json"}).out)["identical"], true);
+}
+
+TEST_F(CheckpointCommands, PruneLeavesTheNewestAndWhatIsDamaged) {
+  save("a", 3, 1);
+  save("a", 4, 1);
+  damage("a", 1);
+  fs::resize_file(fs::path(at("a", 1)) / "shard-00000.safetensors", 9);
+  const Answer dry = answer({"prune", run("a"), "--keep-last", "1", "--keep-every-steps", "3", "--dry-run"});
+  EXPECT_EQ(dry.status, 0);
+  EXPECT_THAT(dry.out,
+              AllOf(HasSubstr("would delete " + at("a", 2) + "\n"), Not(HasSubstr("delete " + at("a", 3))),
+                    HasSubstr(at("a", 1) + ": damaged, not deleted")));
+  EXPECT_TRUE(fs::exists(at("a", 2)));
+  const Answer done = answer({"prune", run("a"), "--keep-last", "1", "--keep-every-steps", "3", "--json"});
+  const json object = json::parse(done.out);
+  EXPECT_EQ(object["pruned"], json::parse("[\"deleted " + at("a", 2) + "\"]"));
+  EXPECT_EQ(object["checkpoints"].size(), 3u);
+  EXPECT_FALSE(fs::exists(at("a", 2)));
+  EXPECT_TRUE(fs::exists(at("a", 1)) && fs::exists(at("a", 3)) && fs::exists(at("a", 4)));
+  EXPECT_THAT(answer({"prune", run("a")}).out, HasSubstr("nothing to delete"));
+  EXPECT_EQ(answer({"prune", at("a", 3)}).status, 4);
 }
 
 TEST_F(CheckpointCommands, DiffNamesWhatIsDamaged) {

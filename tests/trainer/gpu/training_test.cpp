@@ -43,7 +43,7 @@ std::string name_of(const testing::TestParamInfo<Parameters>& info) {
   return fmt::format("{}_ranks_{}", std::get<0>(info.param), std::get<1>(info.param));
 }
 INSTANTIATE_TEST_SUITE_P(C1, GpuTraining,
-                         testing::Combine(testing::Values(1, 2, 4), testing::Values("fp32", "bf16")),
+                         testing::Combine(testing::Values(1, 2, 4), testing::Values("fp32", "bf16", "fp16")),
                          name_of);
 
 TEST_F(TrainingTest, AGpuHasTheProcessorsLosses) {

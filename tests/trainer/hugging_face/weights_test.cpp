@@ -9,9 +9,9 @@
 
 #include "data/file_writer.h"
 #include "kernels/device/bfloat16.h"
+#include "kernels/device/float16.h"
 #include "tests/trainer/hugging_face/hf_folder.h"
 #include "trainer/checkpoint/safetensors.h"
-#include "trainer/hugging_face/half_precision.h"
 #include "trainer/hugging_face/weights_folder.h"
 
 namespace penstock::hugging_face {
@@ -184,7 +184,9 @@ TEST(HalfPrecision, EveryValueIsExact) {
     const uint32_t exponent = (bits >> 10) & 31;
     const double fraction = (bits & 1023) / 1024.0;
     const double sign = (bits & 0x8000) != 0 ? -1.0 : 1.0;
-    const float value = from_half(static_cast<uint16_t>(bits));
+    float16 half;
+    half.bits = static_cast<uint16_t>(bits);
+    const auto value = static_cast<float>(half);
     if (exponent == 31) {
       EXPECT_EQ(std::isnan(value), fraction != 0);
       EXPECT_EQ(std::isinf(value), fraction == 0);

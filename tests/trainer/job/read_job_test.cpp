@@ -293,6 +293,14 @@ INSTANTIATE_TEST_SUITE_P(
               "comm.nccl: `LD_PRELOAD` is no variable of NCCL's"},
         Wrong{"max = 0.001", "max = 0.001\n[comm]\nnccl = {\"NCCL_A=B\" = \"1\"}",
               "comm.nccl: `NCCL_A=B` is no variable of NCCL's"},
+        Wrong{"max = 0.001", "max = 0.001\n[numerics]\nmax_in_a_row = 0",
+              "job.toml:23:16: numerics.max_in_a_row: expected integer ≥ 1, found 0"},
+        Wrong{"max = 0.001", "max = 0.001\n[numerics]\non_nonfinite = \"rolback\"",
+              "job.toml:23:16: numerics.on_nonfinite: expected"},
+        Wrong{"max = 0.001", "max = 0.001\n[numerics]\nrecompute_check_every_steps = -1",
+              "job.toml:23:31: numerics.recompute_check_every_steps: expected integer ≥ 0, found -1"},
+        Wrong{"max = 0.001", "max = 0.001\n[numerics]\nreplica_check_every_steps = 2.5",
+              "job.toml:23:29: numerics.replica_check_every_steps: expected integer"},
         Wrong{"micro = 4", "micro = 3",
               "batch.global: 8 sequences are no multiple of micro · data = 3 · 1 = 3"},
         Wrong{"[batch]", "[[batch]]", "batch: expected a section [batch], found ["}));
@@ -304,16 +312,14 @@ TEST_P(NotInThisVersion, IsRefused) {
 }
 
 INSTANTIATE_TEST_SUITE_P(ReadJob, NotInThisVersion,
-                         testing::Values("parallel.sharded_optimizer=true",
-                                         "precision.compute=fp8", "numerics.on_nonfinite=rollback",
-                                         "watchdog.start_s=1"));
+                         testing::Values("precision.compute=fp8"));
 
 TEST(ReadJob, DefaultsOfWhatIsNotInThisVersionAreAccepted) {
   EXPECT_EQ(
       refusal(example_job(),
               {"parallel.pipeline=1", "parallel.data=auto", "parallel.schedule=1f1b", "comm.transport=nccl",
                "comm.bootstrap=tcp", "comm.nccl={NCCL_DEBUG = \"WARN\"}", "trace.on_alarm=true",
-               "watchdog.start_s=300", "parallel.memory_limit_gib=auto", "parallel.partition=[6]"}),
+               "watchdog.start_s=1", "parallel.memory_limit_gib=auto", "parallel.partition=[6]"}),
       "");
 }
 

@@ -95,6 +95,21 @@ TEST(RunHistory, StepsThatWereDoneAgainCountOnceAndAreLostTime) {
   EXPECT_NEAR((history.ranks[0].behind.at({1, -1})), 0.04, 1e-9);
 }
 
+// Taken back from step 6 to 4 without leaving.
+TEST(RunHistory, StepsAfterARollbackCountOnceToo) {
+  const RunFolderCopy folder(false);
+  for (int64_t step = 1; step <= 6; ++step) folder.append("metrics.jsonl", step_line(1, step, 5));
+  for (int64_t step = 5; step <= 8; ++step) folder.append("metrics.jsonl", step_line(1, step, 3));
+  const RunHistory history = read_history((folder.path() / "metrics.jsonl").string(), {}, 100);
+  EXPECT_EQ(history.steps, 8);
+  EXPECT_EQ(history.attempts, 1);
+  ASSERT_EQ(history.buckets.size(), 8U);
+  EXPECT_EQ(history.buckets[3].loss, 5);
+  EXPECT_EQ(history.buckets[4].loss, 3);
+  EXPECT_EQ(history.buckets[5].loss, 3);
+  EXPECT_NEAR(history.goodput.redone_steps, 0.2, 1e-9);
+}
+
 TEST(RunHistory, AnAttemptThatWasKilledLivedAsLongAsItsSteps) {
   const RunFolderCopy folder(false);
   for (int64_t step = 1; step <= 20; ++step) folder.append("metrics.jsonl", step_line(1, step));

@@ -233,7 +233,7 @@ function eventsOf(data) {
   return section("What happened", null, perRun(data, (run) => {
     if (run.events.length === 0) return "nothing was noted";
     return element("div", { class: "events" }, element("table", {}, element("tbody", {}, [...run.events].reverse().map((event) =>
-      element("tr", { class: ["budget_alarm", "nonfinite", "save_failed", "budget_failed"].includes(event.event) ? "alarm" : null },
+      element("tr", { class: ["budget_alarm", "nonfinite", "save_failed", "watchdog", "budget_failed"].includes(event.event) ? "alarm" : null },
         element("td", { class: "number" }, "step " + event.step), element("td", {}, event.time.slice(0, 19).replace("T", " ")), element("td", {}, event.text))))));
   }));
 }

@@ -32,14 +32,16 @@ TEST_P(CudnnAttention, Backward) {
 }
 
 // Shapes of the models, and lengths that are no multiple of a tile; groups of 1, 2 and 4.
-constexpr std::array<math::AttentionShape, 5> shapes{{{2, 128, 4, 4, 64, DType::bf16},
+constexpr std::array<math::AttentionShape, 6> shapes{{{2, 128, 4, 4, 64, DType::bf16},
                                                       {1, 256, 4, 2, 128, DType::bf16},
                                                       {2, 200, 4, 1, 64, DType::bf16},
                                                       {1, 129, 2, 2, 128, DType::bf16},
-                                                      {3, 64, 2, 1, 96, DType::bf16}}};
+                                                      {3, 64, 2, 1, 96, DType::bf16},
+                                                      {2, 128, 4, 2, 64, DType::fp16}}};
 std::string case_name(const ::testing::TestParamInfo<math::AttentionShape>& shape) {
   const math::AttentionShape& s = shape.param;
-  return fmt::format("B{}_T{}_H{}_G{}_D{}", s.batch, s.tokens, s.heads, s.kv_heads, s.head_dim);
+  return fmt::format("B{}_T{}_H{}_G{}_D{}_{}", s.batch, s.tokens, s.heads, s.kv_heads, s.head_dim,
+                     name_of(s.dtype));
 }
 INSTANTIATE_TEST_SUITE_P(Shapes, CudnnAttention, ::testing::ValuesIn(shapes), case_name);
 

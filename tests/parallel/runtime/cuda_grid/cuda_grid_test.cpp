@@ -93,6 +93,7 @@ std::vector<Point> quick_points() {
       point[Axis::streams] = number / 4 % 2;
       point[Axis::buffering] = number / 5 % 2;
       point[Axis::windows] = number % 2;
+      point[Axis::sharded] = ranks.replicas > 1 && number / 2 % 2 == 0 ? 1 : 0;
       points.push_back(point);
     }
   }

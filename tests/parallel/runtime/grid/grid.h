@@ -52,6 +52,7 @@ struct Axis {
     buffering,
     order,
     windows,
+    sharded,
     count
   };
 };
@@ -69,8 +70,8 @@ Job reference_of(const Job& job);
 
 /// Points whose layout is allowed, such that any two values of any two axes meet in one of them.
 std::vector<Point> pairwise_points(const std::function<bool(const GridLayout&)>& allowed);
-/// All of the first five axes, and with `every_cut` of cuts, where the layout is allowed; the others are
-/// drawn, reproducibly.
+/// All of the first five axes, with `every_cut` of cuts, and with replicas of optimizers sharded or not,
+/// where the layout is allowed; the others are drawn, reproducibly.
 std::vector<Point> all_points(const std::function<bool(const GridLayout&)>& allowed, bool every_cut);
 
 /// Results of references, each computed once.

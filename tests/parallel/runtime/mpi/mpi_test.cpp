@@ -19,8 +19,8 @@ void expect_part_of(const Result& mine, const Result& expected) {
   for (const auto& [name, values] : mine.parameters) EXPECT_EQ(values, expected.parameters.at(name)) << name;
 }
 
-void compare(transport::World& world, const std::string& schedule, int chunks, int replicas,
-             int reduce_every) {
+void compare(transport::World& world, const std::string& schedule, int chunks, int replicas, int reduce_every,
+             bool sharded = false) {
   SCOPED_TRACE(fmt::format("{}, {} replicas, rank {} of {}", schedule, replicas, world.rank(), world.size()));
   const int micro_batches = 2 * world.size();
   Job flat = make_job(tiny_gpt2(), 1, "1f1b", 1, micro_batches, replicas);
@@ -28,6 +28,7 @@ void compare(transport::World& world, const std::string& schedule, int chunks, i
   const Result expected = train(flat);
   Job job = make_job(tiny_gpt2(), world.size() / replicas, schedule, chunks, micro_batches, replicas);
   job.request.parallel.reduce_every = reduce_every;
+  job.request.parallel.sharded_optimizer = sharded;
   run_rank(job, world, [&](runtime::PipelineEngine& engine, transport::World&) {
     expect_part_of(train_rank(job, engine), expected);
     std::vector<HostBatch> batches = batches_of(job, 0, engine.place().replica);
@@ -37,10 +38,11 @@ void compare(transport::World& world, const std::string& schedule, int chunks, i
 }
 
 // Two copies of the weights.
-void compare_copies(transport::World& world, const std::string& schedule, int replicas) {
+void compare_copies(transport::World& world, const std::string& schedule, int replicas, bool sharded) {
   SCOPED_TRACE(fmt::format("{}, {} replicas, rank {} of {}", schedule, replicas, world.rank(), world.size()));
   const int pipeline = world.size() / replicas;
-  const Job job = make_job(tiny_gpt2(), pipeline, schedule, 1, 2 * pipeline, replicas);
+  Job job = make_job(tiny_gpt2(), pipeline, schedule, 1, 2 * pipeline, replicas);
+  job.request.parallel.sharded_optimizer = sharded;
   const Result expected = train(replicas_for_copies(job));
   run_rank(job, world, [&](runtime::PipelineEngine& engine, transport::World&) {
     expect_part_of(train_rank(job, engine), expected);
@@ -74,9 +76,12 @@ int main(int argc, char** argv) {
       penstock::testing::compare_delayed(*world, 2);
       for (const int reduce_every : {0, 1, 3})
         penstock::testing::compare(*world, "zb-h1", 1, 2, reduce_every);
+      for (const int reduce_every : {0, 3})
+        penstock::testing::compare(*world, "1f1b", 1, 2, reduce_every, true);
       for (const std::string& schedule : penstock::testing::two_copy_schedules()) {
-        penstock::testing::compare_copies(*world, schedule, 1);
-        if (world->size() % 4 == 0) penstock::testing::compare_copies(*world, schedule, 2);
+        penstock::testing::compare_copies(*world, schedule, 1, false);
+        penstock::testing::compare_copies(*world, schedule, 1, true);
+        if (world->size() % 4 == 0) penstock::testing::compare_copies(*world, schedule, 2, true);
       }
     }
     std::vector<int64_t> failed{::testing::UnitTest::GetInstance()->ad_hoc_test_result().Failed() ? 1 : 0};
