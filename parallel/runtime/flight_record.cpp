@@ -54,7 +54,8 @@ FlightRecord::View FlightRecord::now() const {
   for (size_t i = 0; i < stamps_.size(); ++i) {
     const Flight one = flight(i);
     std::optional<Flight>& head = view.heads[static_cast<size_t>(one.lane)];
-    if (!head && one.end == 0) head = one;
+    // Not every lane takes its instructions in the list's order: what has begun is where it is.
+    if (one.end == 0 && (!head || (head->start == 0 && one.start > 0))) head = one;
   }
   return view;
 }

@@ -35,7 +35,7 @@ class FlightRecord {
   /// The list that was begun is done or given up; nothing happens where none was.
   void end();
 
-  /// By lane: the first instruction of the list under way that has not ended; empty: the lane is done.
+  /// By lane: the instruction that has begun and not ended, else the first that has not; empty: it is done.
   struct View {
     bool working = false;  ///< a list was begun and not ended
     bool live = false;     ///< whether `heads` can be believed

@@ -56,6 +56,8 @@ std::string Heartbeat::text() const {
                          acts ? ": it " + activity.text() : "");
     case Phase::save:
       return fmt::format("saves step {} for {}", step, time);
+    case Phase::load:
+      return fmt::format("reads a checkpoint for {}", time);
     case Phase::rearrangement:
       return fmt::format("is rearranged after step {} for {}", step, time);
     case Phase::ending:

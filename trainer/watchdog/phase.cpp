@@ -6,8 +6,8 @@
 namespace penstock::watchdog {
 namespace {
 
-constexpr std::array<std::string_view, phases> names{"start-up", "profile",       "step",  "evaluation",
-                                                     "save",     "rearrangement", "ending"};
+constexpr std::array<std::string_view, phases> names{"start-up", "profile", "step",          "evaluation",
+                                                     "save",     "load",    "rearrangement", "ending"};
 
 bool is_first(bool first, double median_step) {
   return first || median_step <= 0;
@@ -36,6 +36,7 @@ double limit_of(Phase phase, bool first, double median_step, const WatchdogSecti
     case Phase::evaluation:
       return limits.evaluation_s;
     case Phase::save:
+    case Phase::load:
     case Phase::ending:
       return limits.checkpoint_s;
     case Phase::rearrangement:
@@ -58,6 +59,7 @@ std::string_view key_of(Phase phase, bool first, double median_step, const Watch
     case Phase::evaluation:
       return "watchdog.evaluation_s";
     case Phase::save:
+    case Phase::load:
     case Phase::ending:
       return "watchdog.checkpoint_s";
     case Phase::rearrangement:

@@ -9,8 +9,8 @@
 namespace penstock::watchdog {
 
 /// What a rank is at, as far as time limits are concerned.
-enum class Phase : uint8_t { start_up, profile, step, evaluation, save, rearrangement, ending };
-inline constexpr int phases = 7;
+enum class Phase : uint8_t { start_up, profile, step, evaluation, save, load, rearrangement, ending };
+inline constexpr int phases = 8;
 
 /// "start-up", "step", …: as it is said and sent.
 std::string_view name_of(Phase phase);

@@ -38,6 +38,15 @@ TEST(FlightRecord, ShowsTheFirstOfEachLaneThatHasNotEnded) {
   EXPECT_EQ(view.heads[0]->start, 12);
   EXPECT_EQ(record.lately().size(), 1U);
 
+  // A later one of the lane that began first, as parameters that are gathered, is where it is.
+  stamps[2].start = 0;
+  stamps[0].end = 0;
+  stamps[0].start = 0;
+  stamps[2].start = 13;
+  EXPECT_EQ(record.now().heads[0]->instruction.action.micro_batch, 2);
+  stamps[0].start = 10;
+  stamps[0].end = 11;
+
   record.end();
   EXPECT_FALSE(record.now().working);
   EXPECT_EQ(record.lately().size(), 1U) << "what had ended stays";

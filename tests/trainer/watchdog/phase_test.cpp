@@ -29,6 +29,7 @@ TEST(Phase, HasItsOwnLimit) {
   EXPECT_EQ(limit_of(Phase::profile, true, 0, limits()), 1);
   EXPECT_EQ(limit_of(Phase::evaluation, false, 1, limits()), 5);
   EXPECT_EQ(limit_of(Phase::save, false, 1, limits()), 6);
+  EXPECT_EQ(limit_of(Phase::load, false, 1, limits()), 6);
   EXPECT_EQ(limit_of(Phase::rearrangement, false, 1, limits()), 20);
 }
 
