@@ -31,7 +31,6 @@ Rollback::Rollback(const RankContext& context, const RunPaths& paths, NumericsGu
       settle_(std::move(settle)) {}
 
 int64_t Rollback::carry_out(const StepSummary& result, Decision& decision) {
-  const watchdog::Progress::Doing at(context_.progress, watchdog::Phase::load);
   const auto start = std::chrono::steady_clock::now();
   RunReports& reports = context_.reports;
   const watchdog::Progress::Doing at(context_.progress, watchdog::Phase::rollback);
