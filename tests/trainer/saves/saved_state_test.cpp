@@ -59,6 +59,12 @@ struct SavedState : TrainingTest {
   }
 };
 
+TrainOptions accept() {
+  TrainOptions options;
+  options.accept_changes = true;
+  return options;
+}
+
 constexpr auto leave_tensors = [](const std::string&, std::vector<std::byte>&) {};
 constexpr auto leave_manifest = [](Manifest&) {};
 
@@ -130,7 +136,7 @@ TEST_F(SavedState, EveryEntryOfTheManifestMatters) {
     std::vector<std::string> all = settings;
     all.emplace_back("run.steps=4");
     all.emplace_back("loss_scaling.initial=128");
-    EXPECT_EQ(train(job("run", all), {.accept_changes = true}), ExitCode::finished);
+    EXPECT_EQ(train(job("run", all), accept()), ExitCode::finished);
     const nlohmann::json line = metrics("run").back();
     const std::string end = open("run", 4).manifest().state.at("spike_losses").dump() +
                             open("run", 4).manifest().state.at("loss_scale").dump() + line["loss"].dump();
@@ -154,8 +160,7 @@ TEST_F(SavedState, SkippedStepsAreCountedOn) {
   settings.push_back("numerics.max_in_a_row=" + std::to_string(skipped));
   for (const int64_t stands : {skipped, int64_t{0}}) {
     stand("run", half, leave_tensors, [&](Manifest& manifest) { manifest.state["skips_in_a_row"] = stands; });
-    EXPECT_EQ(train(until("run", 5), {.accept_changes = true}),
-              stands > 0 ? ExitCode::numerics : ExitCode::finished);
+    EXPECT_EQ(train(until("run", 5), accept()), stands > 0 ? ExitCode::numerics : ExitCode::finished);
     fs::remove_all(run("run"));
   }
 }
