@@ -47,7 +47,7 @@ void Executor::run(const StepList& list, std::span<Stamp> stamps) {
   const size_t count = list.steps().size();
   const size_t ordered = count - list.gathers();
   const Clock& clock = *device_.options().clock;
-  if (!clock.is_virtual()) flights_->begin(list.steps(), stamps, clock.now());
+  if (!clock.is_virtual()) flights_->begin(list.steps(), stamps, clock.now(), list.gathers());
   for (size_t place = ordered; place < count; ++place) take(list.steps()[place], stamps[place]);
   for (size_t place = 0; place < ordered; ++place) take(list.steps()[place], stamps[place]);
 }

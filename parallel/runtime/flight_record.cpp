@@ -15,11 +15,13 @@ double read(const double& stamp) {
 
 }  // namespace
 
-void FlightRecord::begin(std::span<const Step> steps, std::span<const Stamp> stamps, double now) {
+void FlightRecord::begin(std::span<const Step> steps, std::span<const Stamp> stamps, double now,
+                         size_t first) {
   end();
   const std::lock_guard lock(mutex_);
   steps_ = steps;
   stamps_ = stamps;
+  first_ = first;
   begun_ = now;
 }
 
@@ -39,7 +41,8 @@ void FlightRecord::end() {
 }
 
 // What an earlier list left in the stamps counts as not there.
-Flight FlightRecord::flight(size_t index) const {
+Flight FlightRecord::flight(size_t place) const {
+  const size_t index = (place + steps_.size() - first_) % steps_.size();
   const double start = read(stamps_[index].start);
   const double end = read(stamps_[index].end);
   return {steps_[index].instruction, steps_[index].lane, start < begun_ ? 0 : start, end < begun_ ? 0 : end};
