@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "trainer/checkpoint/checkpoint_error.h"
+#include "trainer/finite_state.h"
 
 namespace penstock {
 namespace {
@@ -57,6 +58,7 @@ std::string BackgroundSave::write(int64_t step, const std::vector<checkpoint::So
                                   const std::function<void()>& wait_for_sources) const {
   wait_for_sources();
   if (sources.empty()) return {};
+  if (const std::string bad = nonfinite_values(sources, world_.rank()); !bad.empty()) return "!" + bad;
   try {
     return "+" + to_text(writer_.write(step, world_.rank(), sources, [this] {
              if (give_up_) throw SaveError("the run ends before its checkpoint was written");
@@ -72,7 +74,10 @@ BackgroundSave::Outcome BackgroundSave::commit(const checkpoint::Manifest& manif
   outcome.step = manifest.step;
   std::vector<checkpoint::ShardEntry> entries;
   for (const std::string& answer : answers) {
-    if (answer.starts_with('-') && outcome.failure.empty()) outcome.failure = answer.substr(1);
+    if ((answer.starts_with('-') || answer.starts_with('!')) && outcome.failure.empty()) {
+      outcome.failure = answer.substr(1);
+      outcome.unfit = answer.starts_with('!');
+    }
     if (answer.starts_with('+')) {
       entries.push_back(checkpoint::shard_entry_from_text(std::string_view(answer).substr(1)));
       outcome.bytes += entries.back().shard.bytes;

@@ -46,6 +46,7 @@ class BackgroundSave {
   struct Outcome {
     int64_t step = 0;
     std::string failure;  ///< "": it is on disk
+    bool unfit = false;   ///< by values that are NaN or infinite
     bool fenced = false;  ///< a newer attempt of the run is under way
     uint64_t bytes = 0;
     double seconds = 0;                ///< from start() until it was committed
@@ -62,7 +63,7 @@ class BackgroundSave {
     std::chrono::steady_clock::time_point begin;
     checkpoint::Manifest manifest;
     std::future<std::string>
-        shard;  ///< "+" and its entry, "-" and why not, "" where there was nothing to write
+        shard;  ///< "+" and its entry; "-" and why not, "!" for values; "": nothing to write
     bool committing = false;
     std::future<Outcome> commit;  ///< rank 0's
   };

@@ -9,7 +9,6 @@
 #include "trainer/checkpoint/checkpoint_error.h"
 #include "trainer/checkpoint/room.h"
 #include "trainer/copy_check.h"
-#include "trainer/finite_state.h"
 #include "trainer/job/write_job.h"
 #include "trainer/model_state.h"
 #include "trainer/run_matmul_plans.h"
@@ -114,7 +113,11 @@ void Checkpointing::act(const StepSummary& result, const Decision& decision) {
     return;
   }
   if (save_.in_flight()) conclude(save_.finish());
+  // Only rank 0 knows of every failure.
   failure_ = context_.world.broadcast(failure_, 0);
+  std::array<int64_t, 1> code{context_.leads() ? static_cast<int64_t>(failure_code_) : 0};
+  context_.world.all_reduce(code, transport::Reduction::sum);
+  failure_code_ = static_cast<ExitCode>(code[0]);
 }
 
 void Checkpointing::settle() {
@@ -168,12 +171,12 @@ void Checkpointing::wait_for_earlier(int64_t step) {
 
 std::string Checkpointing::begin(int64_t step, bool waits) {
   runtime::PipelineEngine& engine = *context_.engine;
-  engine.stream().synchronize();
+  engine.stream().synchronize();  // of whatever looked at the step
   std::string failure;
   if (engine.plan().training.schedule.copies > 1) {
     if (const auto found = differing_copies(engine, context_.world)) failure = found->text;
   }
-  if (failure.empty()) failure = nonfinite_state(engine, context_.world);
+  // A copy that a device or a link has damaged is unfit to be saved.
   failure_code_ = failure.empty() ? ExitCode::storage : ExitCode::numerics;
   if (!failure.empty()) return failure;
   std::vector<checkpoint::Source> mine = sources();
@@ -206,7 +209,10 @@ checkpoint::Manifest Checkpointing::manifest(int64_t step) const {
 
 void Checkpointing::conclude(const BackgroundSave::Outcome& outcome) {
   fenced_ |= outcome.fenced;
-  if (!outcome.failure.empty()) return report_failure(outcome.step, outcome.failure);
+  if (!outcome.failure.empty()) {
+    failure_code_ = outcome.unfit ? ExitCode::numerics : ExitCode::storage;
+    return report_failure(outcome.step, outcome.failure);
+  }
   failure_.clear();
   RunReports& reports = context_.reports;
   reports.status().last_checkpoint = outcome.step;

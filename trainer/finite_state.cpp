@@ -1,70 +1,56 @@
 #include "trainer/finite_state.h"
 
-#include <array>
+#include <cstdint>
+#include <cstring>
 
 #include <fmt/format.h>
 
 namespace penstock {
 namespace {
 
-// How many values of these tensors are not finite.
-class Counter {
- public:
-  explicit Counter(runtime::PipelineEngine& engine)
-      : rank_(engine.rank()), stream_(engine.stream()), count_(rank_.nonfinite_count()) {
-    stream_.fill_zero(count_.data, count_.bytes());
-  }
-  void add(const Tensor& tensor) {
-    if (!tensor) return;
-    rank_.math().reduce->count_nonfinite(stream_, tensor.view(Shape{tensor.elements()}),
-                                         count_.as<int64_t>());
-  }
-  int64_t count() {
-    int64_t host = 0;
-    stream_.copy(&host, count_.data, sizeof(host));
-    stream_.synchronize();
-    return host;
-  }
+// How many have all bits of the exponent set.
+template <class Bits>
+int64_t count_of(const void* values, int64_t elements, Bits exponent) {
+  const auto* at = static_cast<const Bits*>(values);
+  int64_t count = 0;
+  for (int64_t i = 0; i < elements; ++i) count += (at[i] & exponent) == exponent ? 1 : 0;
+  return count;
+}
 
- private:
-  model::RankModel& rank_;
-  Stream& stream_;
-  Tensor count_;
-};
-
-std::string found_on(runtime::PipelineEngine& engine, int rank) {
-  const auto& parameters = engine.rank().parameters().parameters();
-  Counter all(engine);
-  for (const model::Parameter& parameter : parameters) {
-    if (parameter.shared) continue;
-    for (const model::NamedState& state : model::lasting_state(parameter)) all.add(state.tensor);
+int64_t nonfinite(const checkpoint::Source& source) {
+  switch (source.dtype) {
+    case DType::fp32:
+      return count_of<uint32_t>(source.data, source.count, 0x7f800000);
+    case DType::fp64:
+      return count_of<uint64_t>(source.data, source.count, 0x7ff0000000000000);
+    case DType::bf16:
+      return count_of<uint16_t>(source.data, source.count, 0x7f80);
+    case DType::fp16:
+      return count_of<uint16_t>(source.data, source.count, 0x7c00);
+    case DType::i32:
+    case DType::i64:
+    case DType::u8:
+      return 0;
   }
-  const int64_t bad = all.count();
-  if (bad == 0) return "";
-  for (const model::Parameter& parameter : parameters) {
-    if (parameter.shared) continue;
-    for (const model::NamedState& state : model::lasting_state(parameter)) {
-      Counter one(engine);
-      one.add(state.tensor);
-      const int64_t here = one.count();
-      if (here == 0) continue;
-      return fmt::format(
-          "{} of the values of rank {} are NaN or infinite, first {} of {}{}; such weights are never saved, "
-          "go "
-          "on from the last checkpoint",
-          bad, rank, here, parameter.spec.name, state.ending);
-    }
-  }
-  return fmt::format("{} values of rank {} are NaN or infinite", bad, rank);
+  return 0;
 }
 
 }  // namespace
 
-std::string nonfinite_state(runtime::PipelineEngine& engine, transport::World& world) {
-  const std::string found = found_on(engine, world.rank());
-  std::array<int64_t, 1> first{found.empty() ? 0 : world.size() - world.rank()};
-  world.all_reduce(first, transport::Reduction::maximum);
-  return first[0] == 0 ? "" : world.broadcast(found, world.size() - static_cast<int>(first[0]));
+std::string nonfinite_values(const std::vector<checkpoint::Source>& sources, int rank) {
+  int64_t bad = 0;
+  std::string first;
+  for (const checkpoint::Source& source : sources) {
+    const int64_t here = nonfinite(source);
+    bad += here;
+    if (here > 0 && first.empty()) first = fmt::format("{} of {}", here, source.name);
+  }
+  if (bad == 0) return "";
+  return fmt::format(
+      "{} of the values of rank {} are NaN or infinite, first {}; such weights are never saved, go on from "
+      "the last "
+      "checkpoint",
+      bad, rank, first);
 }
 
 }  // namespace penstock

@@ -1,15 +1,14 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
-#include "kernels/transport/world.h"
-#include "parallel/runtime/pipeline_engine.h"
+#include "trainer/checkpoint/checkpoint_writer.h"
 
 namespace penstock {
 
-/// What of the weights and moments is NaN or infinite, in words that name the first parameter and its rank;
-/// "" where everything is finite. The same on every rank. Collective over the world; waits for the compute
-/// stream. One pass over the memory, on the device.
-std::string nonfinite_state(runtime::PipelineEngine& engine, transport::World& world);
+/// What of the values that a rank is about to save is NaN or infinite, in words that name the first tensor
+/// and the rank; "" where everything is finite. Host memory, read once.
+std::string nonfinite_values(const std::vector<checkpoint::Source>& sources, int rank);
 
 }  // namespace penstock

@@ -25,7 +25,9 @@ inline constexpr size_t outside_reserve = size_t{64} << 20;
 struct RankMemory {
   std::vector<std::string> units;  ///< by stage: "embedding to mlp_1"
   model::MemoryPlan device;        ///< every named piece of every arena
-  size_t snapshot = 0;  ///< host memory for a copy of what it saves (in replica 0), while it is written
+  /// Host memory for a copy of what it saves (in replica 0; with a sharded optimizer in each), while it is
+  /// written.
+  size_t snapshot = 0;
 };
 
 /// What a run of the job takes (contract C3), and how much work a step is.

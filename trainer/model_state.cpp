@@ -1,7 +1,6 @@
 #include "trainer/model_state.h"
 
 #include <algorithm>
-#include <string_view>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -62,16 +61,21 @@ std::vector<checkpoint::Source> model_sources(const model::ParameterStore& param
 }
 
 size_t snapshot_bytes(const model::RankConfig& config) {
-  size_t bytes = 0;
+  std::vector<size_t> bytes(static_cast<size_t>(config.shard.count), 0);
   for (int unit = 0; unit < model::unit_count(config.model); ++unit) {
-    if (!model::has_unit(config, unit) || model::copy_of_unit(config, unit) > 0) continue;
-    for (const model::ParameterSpec& spec :
-         model::unit_parameters(config.model, model::unit_at(config.model, unit))) {
-      if (spec.tied) continue;
-      bytes += model::lasting_states * aligned(static_cast<size_t>(spec.slice.elements()) * sizeof(float));
+    const bool another_copy = config.shard.count == 1 && model::copy_of_unit(config, unit) > 0;
+    if (!model::has_unit(config, unit) || another_copy) continue;
+    const auto specs = model::unit_parameters(config.model, model::unit_at(config.model, unit));
+    for (int member = 0; member < config.shard.count; ++member) {
+      const auto slices = model::shard_slices(specs, {config.shard.count, member});
+      for (size_t i = 0; i < specs.size(); ++i) {
+        if (specs[i].tied) continue;
+        bytes[static_cast<size_t>(member)] +=
+            model::lasting_states * aligned(static_cast<size_t>(slices[i].elements()) * sizeof(float));
+      }
     }
   }
-  return bytes;
+  return *std::max_element(bytes.begin(), bytes.end());
 }
 
 // Where steps overlap, the next one's update would be held up by the copy.

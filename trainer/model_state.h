@@ -17,7 +17,7 @@ namespace penstock {
 std::vector<checkpoint::Source> model_sources(const model::ParameterStore& parameters);
 
 /// Host memory that a copy of model_sources() of such a rank takes (StateSnapshot::bytes), before the rank
-/// exists.
+/// exists; of those that share an optimizer, of the one that owns most.
 size_t snapshot_bytes(const model::RankConfig& config);
 
 /// Whether such a copy is held, so that steps go on while it is written.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -65,7 +66,12 @@ bool NumericsGuard::lowers_scale(const StepSummary& result) {
 void NumericsGuard::judge_nonfinite(const StepSummary& result, Decision& wishes) {
   const int64_t step = result.step - 1;
   const NumericsPolicy policy = context_.job.numerics.on_nonfinite;
-  const auto finding = context_.engine->find_nonfinite(batches_.of(step).bands());
+  std::optional<runtime::PipelineEngine::Finding> finding;
+  {
+    const watchdog::Progress::Doing at(context_.progress, watchdog::Phase::check);
+    const accounting::HostTimes::Doing doing(context_.host, accounting::Part::evaluation);
+    finding = context_.engine->find_nonfinite(batches_.of(step).bands());
+  }
   std::string where =
       "running the step again showed no such value in any unit: memory or hardware may be at fault";
   nlohmann::json details{{"loss", std::isfinite(result.loss)},

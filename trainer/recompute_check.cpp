@@ -55,6 +55,7 @@ StepFingerprint RecomputeCheck::fingerprint(const model::StepResult& result) {
 }
 
 StepFingerprint RecomputeCheck::compute(const model::StepInputs& inputs, int computation) {
+  const watchdog::Progress::Doing at(context_.progress, watchdog::Phase::check);
   const accounting::HostTimes::Doing doing(context_.host, accounting::Part::evaluation);
   runtime::PipelineEngine& engine = *context_.engine;
   BatchSet& batches = batches_.of(static_cast<int64_t>(inputs.step));

@@ -19,6 +19,7 @@ ReplicaCheck::ReplicaCheck(const RankContext& context) : context_(context) {
 void ReplicaCheck::wish(const StepSummary& result, Decision& wishes) {
   const int64_t every = context_.job.numerics.replica_check_every_steps;
   if (every == 0 || result.step % every != 0) return;
+  const watchdog::Progress::Doing at(context_.progress, watchdog::Phase::check);
   const accounting::HostTimes::Doing doing(context_.host, accounting::Part::checkpoint);
   const auto found = differing_copies(*context_.engine, context_.world);
   if (!found) return;

@@ -33,6 +33,8 @@ Rollback::Rollback(const RankContext& context, const RunPaths& paths, NumericsGu
 int64_t Rollback::carry_out(const StepSummary& result, Decision& decision) {
   const auto start = std::chrono::steady_clock::now();
   RunReports& reports = context_.reports;
+  const watchdog::Progress::Doing at(context_.progress, watchdog::Phase::rollback);
+  const accounting::HostTimes::Doing doing(context_.host, accounting::Part::checkpoint);
   settle_();
   const ResumePoint point = newest_point(checkpoints_, origin_, context_.world);
   for (const std::string& note : point.notes) reports.warning(note);

@@ -112,6 +112,7 @@ Opening open_run(const Job& job, const RunPaths& paths, const Corpus& corpus, tr
   world.all_reduce(attempt, transport::Reduction::maximum);
   opening.claim.attempt = static_cast<uint64_t>(attempt[0]);
   check_shared_folder(world, paths.checkpoints().string(), opening.claim.attempt);
+  const watchdog::Progress::Doing at(progress, watchdog::Phase::load);
   const auto start = std::chrono::steady_clock::now();
   opening.point = find_resume_point(job, paths, opening.fingerprint, accept_changes, world);
   opening.check_seconds = seconds_since(start);
@@ -268,7 +269,7 @@ ExitCode train(Job asked, const TrainOptions& options, transport::World& world, 
   RecomputeCheck recompute_check(context, batches, options.at_step);
   const std::string origin = resumed ? point.checkpoint->path() : "";
   if (resumed) {
-    progress.starts("reading the checkpoint");
+    const watchdog::Progress::Doing at(progress, watchdog::Phase::load);
     const auto start = std::chrono::steady_clock::now();
     restore(point.checkpoint, context, guard);
     reports.event("loaded", point.step,

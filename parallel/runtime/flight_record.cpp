@@ -15,11 +15,13 @@ double read(const double& stamp) {
 
 }  // namespace
 
-void FlightRecord::begin(std::span<const Step> steps, std::span<const Stamp> stamps, double now) {
+void FlightRecord::begin(std::span<const Step> steps, std::span<const Stamp> stamps, double now,
+                         size_t first) {
   end();
   const std::lock_guard lock(mutex_);
   steps_ = steps;
   stamps_ = stamps;
+  first_ = first;
   begun_ = now;
 }
 
@@ -39,7 +41,8 @@ void FlightRecord::end() {
 }
 
 // What an earlier list left in the stamps counts as not there.
-Flight FlightRecord::flight(size_t index) const {
+Flight FlightRecord::flight(size_t place) const {
+  const size_t index = (place + steps_.size() - first_) % steps_.size();
   const double start = read(stamps_[index].start);
   const double end = read(stamps_[index].end);
   return {steps_[index].instruction, steps_[index].lane, start < begun_ ? 0 : start, end < begun_ ? 0 : end};
@@ -54,7 +57,8 @@ FlightRecord::View FlightRecord::now() const {
   for (size_t i = 0; i < stamps_.size(); ++i) {
     const Flight one = flight(i);
     std::optional<Flight>& head = view.heads[static_cast<size_t>(one.lane)];
-    if (!head && one.end == 0) head = one;
+    // Not every lane takes its instructions in the list's order: what has begun is where it is.
+    if (one.end == 0 && (!head || (head->start == 0 && one.start > 0))) head = one;
   }
   return view;
 }

@@ -30,12 +30,13 @@ class FlightRecord {
   /// `live`: whether stamps are there as soon as the work is done, and not only once the host has waited.
   explicit FlightRecord(bool live) : live_(live) { ended_.reserve(kept); }
 
-  /// The executor enqueues this list, at `now`; it and its stamps stay until end().
-  void begin(std::span<const Step> steps, std::span<const Stamp> stamps, double now);
+  /// The executor enqueues this list, at `now`, the last `first` of it before the others (StepList::gathers);
+  /// it and its stamps stay until end().
+  void begin(std::span<const Step> steps, std::span<const Stamp> stamps, double now, size_t first = 0);
   /// The list that was begun is done or given up; nothing happens where none was.
   void end();
 
-  /// By lane: the first instruction of the list under way that has not ended; empty: the lane is done.
+  /// By lane: the instruction that has begun and not ended, else the first that has not; empty: it is done.
   struct View {
     bool working = false;  ///< a list was begun and not ended
     bool live = false;     ///< whether `heads` can be believed
@@ -47,12 +48,14 @@ class FlightRecord {
   std::vector<Flight> lately() const;
 
  private:
-  Flight flight(size_t index) const;
+  /// The place-th that is enqueued.
+  Flight flight(size_t place) const;
 
   const bool live_;
   mutable std::mutex mutex_;
   std::span<const Step> steps_;
   std::span<const Stamp> stamps_;
+  size_t first_ = 0;
   double begun_ = 0;
   std::vector<Flight> ended_;  ///< a ring
   size_t next_ = 0;

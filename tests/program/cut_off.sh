@@ -63,7 +63,6 @@ cut step '[ "$(wc -l 2>/dev/null <runs/step/metrics.jsonl || echo 0)" -ge 3 ]' -
 cut save 'compgen -G "runs/save/checkpoints/.tmp-step-*" >/dev/null' --set run.steps=100000000 --set checkpoint.every_steps=1 \
   --set checkpoint.keep_last=2 --set model.hidden_size=768 --set model.ffn_hidden_size=2048
 connect up
-steps=$(ls -d runs/save/checkpoints/step-????????  2>/dev/null | wc -l)
 train save -- --set run.steps=1 --set model.hidden_size=768 --set model.ffn_hidden_size=2048 >go_on.log 2>&1 ||
-  { cat go_on.log; fail "the run that was cut off in a save does not go on ($steps checkpoints)"; }
+  { cat go_on.log; fail "the run that was cut off in a save does not go on"; }
 echo "passed"

@@ -21,7 +21,8 @@ int lane() {
   return static_cast<int>(threadIdx.x) % 32;
 }
 
-TEST(TensorCore, MultipliesAsItsFragmentsAreDocumented) {
+template <class T>
+void check_product() {
   // a (16,16) · b (16,8) of small integers, exact in any order.
   const auto a_at = [](int row, int column) { return static_cast<float>((3 * row + 5 * column) % 7 - 3); };
   const auto b_at = [](int row, int column) { return static_cast<float>((2 * row + column) % 5 - 2); };
@@ -30,12 +31,12 @@ TEST(TensorCore, MultipliesAsItsFragmentsAreDocumented) {
     const int g = lane() / 4;
     const int t = lane() % 4 * 2;
     const auto a_word = [&](int row, int column) {
-      return cuda::pack<bfloat16>(a_at(row, column), a_at(row, column + 1));
+      return cuda::pack<T>(a_at(row, column), a_at(row, column + 1));
     };
-    const auto b_word = [&](int row) { return cuda::pack<bfloat16>(b_at(row, g), b_at(row + 1, g)); };
+    const auto b_word = [&](int row) { return cuda::pack<T>(b_at(row, g), b_at(row + 1, g)); };
     const uint32_t a[4] = {a_word(g, t), a_word(g + 8, t), a_word(g, t + 8), a_word(g + 8, t + 8)};
     float c[4] = {1, 1, 1, 1};
-    cuda::multiply_matrices<bfloat16>(c, a, b_word(t), b_word(t + 8));
+    cuda::multiply_matrices<T>(c, a, b_word(t), b_word(t + 8));
     if (threadIdx.x >= 32) return;
     for (int i = 0; i < 4; ++i)
       found[static_cast<size_t>(g + i / 2 * 8)][static_cast<size_t>(t + i % 2)] = c[i];
@@ -48,6 +49,11 @@ TEST(TensorCore, MultipliesAsItsFragmentsAreDocumented) {
           << row << ", " << column;
     }
   }
+}
+
+TEST(TensorCore, MultipliesAsItsFragmentsAreDocumented) {
+  check_product<bfloat16>();
+  check_product<float16>();
 }
 
 // Four matrices (8,8) beneath one another, element (row, column) of matrix m is 64 m + 8 row + column.

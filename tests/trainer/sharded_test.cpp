@@ -1,7 +1,16 @@
 // Whole runs with a sharded optimizer: every bit is that of one that is not, and checkpoints go anywhere.
+#include <algorithm>
 #include <cmath>
+#include <mutex>
+
+#include <gmock/gmock.h>
 
 #include "tests/trainer/tiny_training.h"
+#include "trainer/backend.h"
+#include "trainer/copy_check.h"
+#include "trainer/job_plan.h"
+#include "trainer/model_state.h"
+#include "trainer/state_snapshot.h"
 
 namespace penstock {
 namespace {
@@ -93,6 +102,50 @@ TEST_F(ShardedTraining, AStoppedRunGoesOnBitwise) {
   ASSERT_EQ(train(run_of("stopped", settings), {}), ExitCode::stopped);
   ASSERT_EQ(train(run_of("stopped", settings), {}), ExitCode::finished);
   expect_equal(open("straight", 6), open("stopped", 6));
+}
+
+// Calls body on each rank of the job, with an engine that was initialised.
+template <class Body>
+void on_ranks(const Job& job, const Body& body) {
+  Backend planning = make_backend(job, 0);
+  const runtime::PipelinePlan plan = runtime::plan_pipeline(planned_job(job, planning, nullptr).request);
+  const auto ranks = static_cast<int>(job.parallel.pipeline * job.parallel.data);
+  transport::run_inproc(ranks, {}, [&](transport::World& world) {
+    const transport::AbortOnUnwind abort(world);
+    Backend backend = make_backend(job, world.rank());
+    runtime::PipelineEngine engine(*backend.device, backend.math, world, plan);
+    engine.rank().initialise(engine.stream());
+    body(engine, world);
+  });
+}
+
+// With two copies what kernels read is compared: of the rest there is one.
+TEST_F(ShardedTraining, CopiesThatDifferAreNamed) {
+  const Job two = run_of(
+      "damaged", {"parallel.pipeline=2", "parallel.schedule=dualpipe", "parallel.sharded_optimizer=true"});
+  on_ranks(two, [](runtime::PipelineEngine& engine, transport::World& world) {
+    EXPECT_EQ(differing_copies(engine, world), "");
+    for (const model::Parameter& parameter : engine.rank().parameters().parameters()) {
+      if (world.rank() == 1 && parameter.spec.name == "layers.1.mlp.up.weight")
+        parameter.compute.as<float>()[3] = 1;
+    }
+    EXPECT_THAT(differing_copies(engine, world), testing::HasSubstr("layers.1.mlp.up.weight is "));
+  });
+}
+
+TEST_F(ShardedTraining, CopiesToBeSavedTakeWhatWasPlanned) {
+  const Job three = run_of("saved", {"parallel.data=3", "parallel.sharded_optimizer=true"});
+  std::mutex mutex;
+  std::vector<size_t> bytes;
+  size_t planned = 0;
+  on_ranks(three, [&](runtime::PipelineEngine& engine, transport::World&) {
+    const size_t mine = StateSnapshot::bytes(model_sources(engine.rank().parameters()));
+    const std::lock_guard lock(mutex);
+    bytes.push_back(mine);
+    planned = snapshot_bytes(engine.rank().config());
+  });
+  ASSERT_EQ(bytes.size(), 3U);
+  EXPECT_EQ(*std::max_element(bytes.begin(), bytes.end()), planned);
 }
 
 // Stamps of gathers are there, and their seconds are accounted for.

@@ -23,8 +23,10 @@ struct WatchdogSection {
         .help("the first step, and the first after a change of the arrangement, seconds");
     v.key("step_factor", step_factor).above(0).help("a later step may take this many times the median");
     v.key("step_min_s", step_min_s).above(0).help("and at least this long, seconds");
-    v.key("evaluation_s", evaluation_s).above(0).help("one evaluation, seconds");
-    v.key("checkpoint_s", checkpoint_s).above(0).help("one save, and the end of the run, seconds");
+    v.key("evaluation_s", evaluation_s).above(0).help("one evaluation, or check of the numbers, seconds");
+    v.key("checkpoint_s", checkpoint_s)
+        .above(0)
+        .help("one save or rollback, and the end of the run, seconds");
   }
 };
 

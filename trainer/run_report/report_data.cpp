@@ -167,22 +167,14 @@ ordered_json goodput_json(const Goodput& goodput) {
 }
 
 const std::set<std::string>& telling_events() {
-  static const std::set<std::string> names{"start",
-                                           "end",
-                                           "nonfinite",
-                                           "spike",
-                                           "budget_alarm",
-                                           "save_failed",
-                                           "watchdog",
-                                           "budget_alarm_over",
-                                           "budget_kept",
-                                           "budget_decision",
-                                           "rearranged",
-                                           "budget_rolled_back",
-                                           "budget_by_hand",
-                                           "budget_refused",
-                                           "budget_failed",
-                                           "advice"};
+  static const std::set<std::string> names{"start",          "end",
+                                           "nonfinite",      "spike",
+                                           "budget_alarm",   "save_failed",
+                                           "watchdog",       "budget_alarm_over",
+                                           "budget_kept",    "budget_decision",
+                                           "rearranged",     "budget_rolled_back",
+                                           "budget_by_hand", "budget_refused",
+                                           "budget_failed",  "advice"};
   return names;
 }
 

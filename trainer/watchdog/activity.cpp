@@ -44,8 +44,10 @@ Activity of(const Flight& flight, const std::vector<int>& pipeline, double now) 
       activity.peer = world_rank(pipeline, at.peer);
       break;
     case InstructionKind::optimizer_step:
-    case InstructionKind::gather_parameters:
       activity.kind = Activity::Kind::updates;
+      break;
+    case InstructionKind::gather_parameters:
+      activity.kind = Activity::Kind::gathers;
       break;
   }
   return activity;
@@ -98,6 +100,8 @@ std::string Activity::text() const {
       return fmt::format("adds the tied weight's gradients with {} for {}", peer_text, time);
     case Kind::updates:
       return fmt::format("is in the optimizer's step, for which all ranks agree, for {}", time);
+    case Kind::gathers:
+      return fmt::format("gathers the parameters of stage {} from its replicas for {}", stage, time);
     case Kind::waits:
       return fmt::format("waits for work that has not begun for {}", time);
     case Kind::unseen:

@@ -9,7 +9,7 @@ namespace penstock::watchdog {
 
 /// What a rank does within a step, in a few numbers that travel.
 struct Activity {
-  enum class Kind { none, computes, receives, sends, reduces, sums_tied, updates, waits, unseen };
+  enum class Kind { none, computes, receives, sends, reduces, sums_tied, updates, gathers, waits, unseen };
   Kind kind = Kind::none;
   std::string op;  ///< "F", "I", "W", "B": of the action, or of the one whose result travels
   int stage = -1;  ///< of that action

@@ -54,8 +54,15 @@ std::string Heartbeat::text() const {
     case Phase::evaluation:
       return fmt::format("is in the evaluation after step {} for {}{}", step, time,
                          acts ? ": it " + activity.text() : "");
+    case Phase::check:
+      return fmt::format("checks the numbers of step {} for {}{}", step, time,
+                         acts ? ": it " + activity.text() : "");
+    case Phase::rollback:
+      return fmt::format("goes back to a checkpoint from step {} for {}", step, time);
     case Phase::save:
       return fmt::format("saves step {} for {}", step, time);
+    case Phase::load:
+      return fmt::format("reads a checkpoint for {}", time);
     case Phase::rearrangement:
       return fmt::format("is rearranged after step {} for {}", step, time);
     case Phase::ending:

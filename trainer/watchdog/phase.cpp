@@ -6,8 +6,9 @@
 namespace penstock::watchdog {
 namespace {
 
-constexpr std::array<std::string_view, phases> names{"start-up", "profile",       "step",  "evaluation",
-                                                     "save",     "rearrangement", "ending"};
+constexpr std::array<std::string_view, phases> names{"start-up",      "profile", "step", "evaluation",
+                                                     "check",         "save",    "load", "rollback",
+                                                     "rearrangement", "ending"};
 
 bool is_first(bool first, double median_step) {
   return first || median_step <= 0;
@@ -34,8 +35,11 @@ double limit_of(Phase phase, bool first, double median_step, const WatchdogSecti
       if (is_first(first, median_step)) return std::max(limits.first_step_s, limits.step_min_s);
       return std::max(limits.step_factor * median_step, limits.step_min_s);
     case Phase::evaluation:
+    case Phase::check:
       return limits.evaluation_s;
     case Phase::save:
+    case Phase::load:
+    case Phase::rollback:
     case Phase::ending:
       return limits.checkpoint_s;
     case Phase::rearrangement:
@@ -56,8 +60,11 @@ std::string_view key_of(Phase phase, bool first, double median_step, const Watch
                  ? "watchdog.step_min_s"
                  : "watchdog.step_factor times the median step";
     case Phase::evaluation:
+    case Phase::check:
       return "watchdog.evaluation_s";
     case Phase::save:
+    case Phase::load:
+    case Phase::rollback:
     case Phase::ending:
       return "watchdog.checkpoint_s";
     case Phase::rearrangement:

@@ -291,7 +291,8 @@ void Watchdog::check_limit(double now) {
 
 // In the start nothing can be lost: who is asked to stop there, and is in something long, leaves.
 void Watchdog::check_stop(double now) {
-  const bool starting = progress_.view().phase == Phase::start_up;
+  const Progress::View view = progress_.view();
+  const bool starting = view.phase == Phase::start_up || (view.phase == Phase::load && view.step == 0);
   if (!starting || !setting_.stop_asked || !setting_.stop_asked()) {
     stop_since_.reset();
     return;

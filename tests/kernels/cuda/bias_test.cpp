@@ -8,6 +8,7 @@
 
 #include "kernels/cuda/pointwise_kernels.h"
 #include "kernels/device/bfloat16.h"
+#include "kernels/device/float16.h"
 #include "tests/kernels/cuda/kernel_memory.h"
 #include "tests/kernels/math/random_sizes.h"
 #include "tests/kernels/math/under_test.h"

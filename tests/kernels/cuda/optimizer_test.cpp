@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "kernels/cuda/optimizer_kernels.h"
+#include "kernels/device/bfloat16.h"
 #include "kernels/math/philox.h"
 #include "tests/kernels/cuda/kernel_memory.h"
 #include "tests/kernels/math/random_sizes.h"

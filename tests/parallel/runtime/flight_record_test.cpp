@@ -38,9 +38,31 @@ TEST(FlightRecord, ShowsTheFirstOfEachLaneThatHasNotEnded) {
   EXPECT_EQ(view.heads[0]->start, 12);
   EXPECT_EQ(record.lately().size(), 1U);
 
+  // A later one of the lane that began first, as parameters that are gathered, is where it is.
+  stamps[2].start = 0;
+  stamps[0].end = 0;
+  stamps[0].start = 0;
+  stamps[2].start = 13;
+  EXPECT_EQ(record.now().heads[0]->instruction.action.micro_batch, 2);
+  stamps[0].start = 10;
+  stamps[0].end = 11;
+
   record.end();
   EXPECT_FALSE(record.now().working);
   EXPECT_EQ(record.lately().size(), 1U) << "what had ended stays";
+}
+
+TEST(FlightRecord, KnowsWhatIsEnqueuedFirst) {
+  FlightRecord record(true);
+  const std::vector<Step> steps{step(Lane::compute, 0), step(Lane::reduction, 1), step(Lane::reduction, 2)};
+  std::vector<Stamp> stamps(3);
+  record.begin(steps, stamps, 10, 1);
+  const auto head = [&] { return record.now().heads[static_cast<size_t>(Lane::reduction)]; };
+  EXPECT_EQ(head()->instruction.action.micro_batch, 2);
+  stamps[2].start = 10;
+  stamps[2].end = 11;
+  EXPECT_EQ(head()->instruction.action.micro_batch, 1);
+  EXPECT_EQ(record.now().heads[0]->instruction.action.micro_batch, 0);
 }
 
 TEST(FlightRecord, KeepsTheLastThousand) {

@@ -101,7 +101,6 @@ TEST(ShardedOptimizer, SameBitsWithEveryKindOfSum) {
         job.request.parallel.gradient_sum = sum;
         job.request.gradient_wire = wire;
         job.request.parallel.reduce_every = every;
-        job.mode = StreamMode::shuffled;
         expect_same(train(sharded(job)), train(job));
       }
     }

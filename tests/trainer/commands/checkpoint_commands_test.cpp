@@ -66,7 +66,6 @@ class CheckpointCommands : public testing::Test {
     return result;
   }
 
- private:
   // One tensor, (2, 2) of 1, 1, 1 and `value`.
   void save(const std::string& name, int64_t step, float value) const {
     fs::create_directories(run(name));
@@ -83,6 +82,7 @@ class CheckpointCommands : public testing::Test {
                       {checkpoint::whole("layers.0.weight", Tensor(values.data(), DType::fp32, {2, 2}))})});
   }
 
+ private:
   tests::TemporaryFolder folder_;
 };
 

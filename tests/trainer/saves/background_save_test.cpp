@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <functional>
 #include <future>
+#include <limits>
 #include <optional>
 #include <string>
 #include <thread>
@@ -137,6 +138,21 @@ TEST_F(BackgroundSaving, AShardThatCannotBeWrittenIsTheFailureOfAllAndLeavesNoth
     EXPECT_EQ(rank.save.finish().failure, "");
   });
   EXPECT_EQ(steps(), std::vector<int64_t>{2});
+}
+
+TEST_F(BackgroundSaving, NaNAndInfinityAreNeverSaved) {
+  for (const float bad : {std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::infinity()}) {
+    on_ranks([&](Rank& rank) {
+      if (rank.world.rank() == 1) rank.values[2] = bad;
+      ASSERT_EQ(rank.save.start(manifest(1), rank.sources(), [] {}), "");
+      const Outcome outcome = rank.save.finish();
+      if (rank.world.rank() != 0) return;
+      EXPECT_TRUE(outcome.unfit);
+      EXPECT_THAT(outcome.failure,
+                  testing::AllOf(HasSubstr("1 of the values of rank 1"), HasSubstr("1 of t1")));
+    });
+    EXPECT_EQ(steps(), std::vector<int64_t>{});
+  }
 }
 
 TEST_F(BackgroundSaving, NoFolderMeansNoSaveOnAnyRank) {

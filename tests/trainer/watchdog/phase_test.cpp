@@ -28,7 +28,10 @@ TEST(Phase, HasItsOwnLimit) {
   EXPECT_EQ(limit_of(Phase::start_up, true, 0, limits()), 1);
   EXPECT_EQ(limit_of(Phase::profile, true, 0, limits()), 1);
   EXPECT_EQ(limit_of(Phase::evaluation, false, 1, limits()), 5);
+  EXPECT_EQ(limit_of(Phase::check, false, 1, limits()), 5);
   EXPECT_EQ(limit_of(Phase::save, false, 1, limits()), 6);
+  EXPECT_EQ(limit_of(Phase::load, false, 1, limits()), 6);
+  EXPECT_EQ(limit_of(Phase::rollback, false, 1, limits()), 6);
   EXPECT_EQ(limit_of(Phase::rearrangement, false, 1, limits()), 20);
 }
 

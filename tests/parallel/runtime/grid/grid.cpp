@@ -189,15 +189,16 @@ std::string name_of(const Point& point) {
   };
   std::string schedule = schedule_of(point).name;
   std::replace(schedule.begin(), schedule.end(), '-', '_');
-  return fmt::format(
-      "{}{}_v{}_P{}_D{}_{}_{}_{}_{}_{}_{}_{}_{}_{}_{}_{}", schedule,
-      schedule_of(point).slack > 0 ? "_slack" : "", schedule_of(point).chunks, layout_of(point).pipeline,
-      layout_of(point).replicas, pick(Axis::family, {"gpt2", "llama"}), pick(Axis::compute, {"fp32", "bf16", "fp16"}),
-      pick(Axis::recompute, {"keep", "selective", "full", "mixed"}),
-      pick(Axis::cut, {"even", "uneven", "single"}), pick(Axis::micro, {"few", "many"}),
-      pick(Axis::threads, {"thread", "threads"}), pick(Axis::streams, {"queued", "shuffled"}),
-      pick(Axis::buffering, {"rendezvous", "buffered"}), pick(Axis::order, {"pipelinefirst", "datafirst"}),
-      pick(Axis::windows, {"onesum", "sumsof2"}), pick(Axis::sharded, {"whole", "sharded"}));
+  return fmt::format("{}{}_v{}_P{}_D{}_{}_{}_{}_{}_{}_{}_{}_{}_{}_{}_{}", schedule,
+                     schedule_of(point).slack > 0 ? "_slack" : "", schedule_of(point).chunks,
+                     layout_of(point).pipeline, layout_of(point).replicas,
+                     pick(Axis::family, {"gpt2", "llama"}), pick(Axis::compute, {"fp32", "bf16", "fp16"}),
+                     pick(Axis::recompute, {"keep", "selective", "full", "mixed"}),
+                     pick(Axis::cut, {"even", "uneven", "single"}), pick(Axis::micro, {"few", "many"}),
+                     pick(Axis::threads, {"thread", "threads"}), pick(Axis::streams, {"queued", "shuffled"}),
+                     pick(Axis::buffering, {"rendezvous", "buffered"}),
+                     pick(Axis::order, {"pipelinefirst", "datafirst"}),
+                     pick(Axis::windows, {"onesum", "sumsof2"}), pick(Axis::sharded, {"whole", "sharded"}));
 }
 
 Job job_of(const Point& point, int steps) {
