@@ -1,6 +1,7 @@
 #include "trainer/model_state.h"
 
 #include <algorithm>
+#include <string_view>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

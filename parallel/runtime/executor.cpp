@@ -53,9 +53,20 @@ void Executor::run(const StepList& list, const StepsUnderWay& steps, bool opens)
   const size_t count = list.steps().size();
   const size_t ordered = count - list.gathers();
   const Clock& clock = *device_.options().clock;
-  if (!clock.is_virtual()) flights_->begin(list.steps(), stamps, clock.now(), list.gathers());
-  for (size_t place = ordered; place < count; ++place) take(list.steps()[place], stamps[place]);
-  for (size_t place = 0; place < ordered; ++place) take(list.steps()[place], stamps[place]);
+  const bool rolls = list.turns() != nullptr;
+  // What rolls has no list of stamps: its flights are not recorded.
+  if (!clock.is_virtual() && !rolls) flights_->begin(list.steps(), steps.stamps[0], clock.now(), list.gathers());
+  const auto stamp_of = [&](const Step& step) -> Stamp& {
+    return steps.stamps[static_cast<size_t>(step.instruction.step)][step.stamp];
+  };
+  const auto take_all = [&](size_t begin, size_t end) {
+    for (size_t place = begin; place < end; ++place) {
+      const Step& step = list.steps()[place];
+      take(step, places_of(step, list.turns(), steps), stamp_of(step));
+    }
+  };
+  take_all(ordered, count);
+  take_all(0, ordered);
 }
 
 void Executor::take(const Step& step, const Places& places, Stamp& stamp) {
