@@ -61,7 +61,9 @@ void take_overlapping(const runtime::PipelineEngine& engine, uint64_t step, bool
   std::vector<accounting::InstructionTimes>& times = own.instructions;
   times.pop_back();
   accounting::take_stamps(stamps.first(stamps.size() - 1), offset, times);
-  times.push_back(drained ? times_of(stamps.back()) : accounting::InstructionTimes());
+  // What is ahead gets a time that makes records no coarser.
+  const double last = times.back().end;
+  times.push_back(drained ? times_of(stamps.back()) : accounting::InstructionTimes{0, last, 0, last});
   own.optimizer_before = step > 0 ? times_of(engine.stamps(step - 1).back()) : accounting::InstructionTimes();
 }
 

@@ -89,6 +89,7 @@ void read_record(std::span<const std::byte> record, RankTimes& times) {
   times.agreed = head.agreed;
   times.clock_error = head.clock_error;
   times.memory_peak = head.memory_peak;
+  times.optimizer_before = head.optimizer_before;
   times.host = head.host;
   times.standstills = head.standstills;
   const std::byte* from = record.data() + sizeof head;

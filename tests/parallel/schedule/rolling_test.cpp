@@ -45,7 +45,9 @@ TEST(Rolling, EveryWindowIsValid) {
         SCOPED_TRACE(testing::Message() << "P = " << ranks << ", M = " << micro_batches);
         const RollingProgram made = roll(schedule, costs, every_sum());
         EXPECT_TRUE(validate(made.window).empty());
-        if (ranks <= 4) EXPECT_EQ(oracle::problem(made.window), "");
+        if (ranks <= 4) {
+          EXPECT_EQ(oracle::problem(made.window), "");
+        }
       }
     }
   }
