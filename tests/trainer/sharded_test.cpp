@@ -124,12 +124,15 @@ TEST_F(ShardedTraining, CopiesThatDifferAreNamed) {
   const Job two = run_of(
       "damaged", {"parallel.pipeline=2", "parallel.schedule=dualpipe", "parallel.sharded_optimizer=true"});
   on_ranks(two, [](runtime::PipelineEngine& engine, transport::World& world) {
-    EXPECT_EQ(differing_copies(engine, world), "");
+    EXPECT_FALSE(differing_copies(engine, world));
     for (const model::Parameter& parameter : engine.rank().parameters().parameters()) {
       if (world.rank() == 1 && parameter.spec.name == "layers.1.mlp.up.weight")
         parameter.compute.as<float>()[3] = 1;
     }
-    EXPECT_THAT(differing_copies(engine, world), testing::HasSubstr("layers.1.mlp.up.weight is "));
+    const auto difference = differing_copies(engine, world);
+    ASSERT_TRUE(difference);
+    EXPECT_EQ(difference->what, "layers.1.mlp.up.weight.compute");
+    EXPECT_EQ(difference->element, 3);
   });
 }
 
