@@ -114,6 +114,32 @@ TEST_F(TwoVersionTraining, StepsThatAreNotFiniteAreSkippedByAllRanks) {
   ASSERT_EQ(train(job("stops", with(stopping, {})), {}), ExitCode::numerics);
 }
 
+// Lists of steps that overlap tile each rank's time: every list has an update and all of its actions, no part
+// is negative, and nothing is left over.
+TEST_F(TwoVersionTraining, TellsWhereTheTimeWent) {
+  ASSERT_EQ(train(job("told", with(two_ranks, {"evaluation.every_steps=3"})), {}), ExitCode::finished);
+  const auto lines = metrics("told");
+  ASSERT_EQ(lines.size(), 6U);
+  for (size_t step = 0; step < lines.size(); ++step) {
+    SCOPED_TRACE(step + 1);
+    EXPECT_EQ(lines[step]["fill_ms"] > 0, step % 3 == 0);   // behind an evaluation
+    EXPECT_EQ(lines[step]["drain_ms"] > 0, step % 3 == 2);  // before one
+    ASSERT_EQ(lines[step]["ranks"].size(), 2U);
+    for (const auto& rank : lines[step]["ranks"]) {
+      double parts = 0;
+      for (const auto& [key, value] : rank.items()) {
+        if (!key.ends_with("_ms") || key == "accounted_ms" || key == "root_ms") continue;
+        EXPECT_GE(value, key == "unexplained_ms" ? -0.01 : 0.0) << key;
+        parts += value.get<double>();
+      }
+      for (const char* part : {"forward_ms", "backward_input_ms", "backward_weight_ms"})
+        EXPECT_GT(rank[part], 0);
+      EXPECT_EQ(rank.contains("optimizer_ms"), step % 3 > 0);
+      EXPECT_LT(rank.value("unexplained_ms", 0.0), 0.01 * parts + 0.01);
+    }
+  }
+}
+
 // The delay belongs to what a run computes: another one is asked for.
 TEST_F(TwoVersionTraining, AnotherDelayIsAnotherRun) {
   ASSERT_EQ(train(job("run", with(two_ranks, {"run.steps=2"})), {}), ExitCode::finished);
