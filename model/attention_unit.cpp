@@ -31,9 +31,9 @@ AttentionUnit::AttentionUnit(const UnitContext& context, int index, RecomputeMod
   if (context.config.model.qk_norm) {
     const Parameter& q = context.parameters.find(index, prefix(context, index) + "q_norm.weight");
     const Parameter& k = context.parameters.find(index, prefix(context, index) + "k_norm.weight");
-    q_norm_ = q.master;
+    q_norm_ = context.parameters.weights(q);
     d_q_norm_ = context.parameters.accumulator(q);
-    k_norm_ = k.master;
+    k_norm_ = context.parameters.weights(k);
     d_k_norm_ = context.parameters.accumulator(k);
   }
 }

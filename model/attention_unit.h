@@ -35,7 +35,7 @@ class AttentionUnit final : public Unit {
   UnitNorm norm_;
   UnitLinear qkv_, out_;
   ResidualJoin join_;
-  Tensor q_norm_, k_norm_;  // absent: no QK norm
+  Weights q_norm_, k_norm_;  // absent: no QK norm
   Accumulator d_q_norm_, d_k_norm_;
 };
 

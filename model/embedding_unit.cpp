@@ -5,11 +5,11 @@ namespace penstock::model {
 EmbeddingUnit::EmbeddingUnit(const UnitContext& context)
     : embedding_(*context.math.embedding), dropout_(context, 0) {
   const Parameter& token = context.parameters.find(0, "embedding.token.weight");
-  token_ = token.compute;
+  token_ = context.parameters.weights(token);
   d_token_ = context.parameters.accumulator(token);
   if (context.config.model.family == Family::gpt2) {
     const Parameter& position = context.parameters.find(0, "embedding.position.weight");
-    position_ = position.compute;
+    position_ = context.parameters.weights(position);
     d_position_ = context.parameters.accumulator(position);
   }
 }

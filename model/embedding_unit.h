@@ -17,8 +17,8 @@ class EmbeddingUnit final : public Unit {
  private:
   math::Embedding& embedding_;
   UnitDropout dropout_;
-  Tensor token_;
-  Tensor position_;  // absent: Llama
+  Weights token_;
+  Weights position_;  // absent: Llama
   Accumulator d_token_, d_position_;
 };
 

@@ -7,12 +7,12 @@ using Id = SlotTensorId;
 HeadUnit::HeadUnit(const UnitContext& context, int index)
     : head_(*context.sites.head),
       reduce_(*context.math.reduce),
-      scalars_(context.scalars),
+      context_(context),
       workspace_(context.plan_workspace),
       norm_(context, index, "head.norm") {
   const Parameter& weight = context.parameters.find(
       index, context.config.model.tie_embeddings ? "embedding.token.weight" : "head.weight");
-  weight_ = weight.compute;
+  weight_ = context.parameters.weights(weight);
   d_weight_ = context.parameters.accumulator(weight);
 }
 
@@ -27,7 +27,7 @@ void HeadUnit::recompute(Stream& /*stream*/, const SlotView& /*slot*/, const Mic
 
 void HeadUnit::backward_input(Stream& stream, const SlotView& slot, const MicroBatch& batch, Tensor d_input) {
   norm_.forward(stream, slot);
-  head_.loss_and_backward(stream, slot[Id::norm_output], weight_, batch.band.targets, scalars_,
+  head_.loss_and_backward(stream, slot[Id::norm_output], weight_, batch.band.targets, context_.scalars,
                           slot[Id::losses], slot[Id::d_norm_output], d_weight_, workspace_);
   reduce_.sum(stream, slot[Id::losses], batch.losses);
   norm_.backward(stream, slot, Tensor(), d_input);

@@ -21,10 +21,10 @@ class HeadUnit final : public Unit {
  private:
   math::HeadPlan& head_;
   math::Reduce& reduce_;
-  const math::StepScalars* scalars_;
+  const UnitContext& context_;
   Tensor workspace_;
   UnitNorm norm_;
-  Tensor weight_;
+  Weights weight_;
   Accumulator d_weight_;
 };
 

@@ -67,7 +67,8 @@ UnitBuffers unit_buffers(const std::vector<ParameterSpec>& specs, DType compute,
   UnitBuffers buffers;
   buffers.owned = shard_slices(specs, shard);
   buffers.whole_master.assign(specs.size(), true);
-  for (std::vector<size_t>* offsets : {&buffers.master, &buffers.moment, &buffers.copy, &buffers.gradient})
+  for (std::vector<size_t>* offsets :
+       {&buffers.master, &buffers.moment, &buffers.copy, &buffers.read, &buffers.gradient})
     offsets->assign(specs.size(), UnitBuffers::npos);
   const auto place = [&](size_t i, std::vector<size_t>& offsets, size_t& end, DType dtype) {
     offsets[i] = end;
@@ -83,6 +84,7 @@ UnitBuffers unit_buffers(const std::vector<ParameterSpec>& specs, DType compute,
     const bool copied = first.compute_copy && compute != DType::fp32;
     for (const size_t i : run) {
       if (copied) place(i, buffers.copy, buffers.copy_bytes, compute);
+      place(i, buffers.read, buffers.read_bytes, copied ? compute : DType::fp32);
       buffers.whole_master[i] = shard.count == 1 || !copied;
       if (buffers.whole_master[i]) place(i, buffers.master, buffers.master_bytes, DType::fp32);
     }
@@ -146,6 +148,7 @@ void plan_parameters(const RankConfig& config, int unit, MemoryPlan& plan) {
   const auto name = [&](std::string_view piece) { return unit_piece(config.model, unit, piece); };
   plan.add(ArenaTag::parameters, name("master"), buffers.master_bytes);
   plan.add(ArenaTag::parameters, name("compute"), buffers.copy_bytes);
+  if (config.weight_versions > 1) plan.add(ArenaTag::parameters, name("before"), buffers.read_bytes);
   plan.add(ArenaTag::gradients, name("gradient"), buffers.gradient_bytes);
   if (config.gradient_sets > 1) plan.add(ArenaTag::gradients, name("gradient2"), buffers.gradient_bytes);
   plan.add(ArenaTag::optimizer, name("moment1"), buffers.moment_bytes);
@@ -210,9 +213,10 @@ MemoryPlan plan_memory(const RankConfig& config, const CallSites& sites) {
         ArenaTag::workspace, "rope_table",
         static_cast<size_t>(config.model.sequence_length * config.model.head_dim) * size_of(DType::fp32));
   }
-  plan.add(ArenaTag::workspace, "step_scalars", sizeof(math::StepScalars));
+  const auto steps = static_cast<size_t>(config.weight_versions);
+  plan.add(ArenaTag::workspace, "step_scalars", steps * sizeof(math::StepScalars));
   plan.add(ArenaTag::workspace, "losses",
-           static_cast<size_t>(config.micro_batches * loss_terms) * size_of(DType::fp64));
+           steps * static_cast<size_t>(config.micro_batches * loss_terms) * size_of(DType::fp64));
   plan.add(ArenaTag::workspace, "optimizer.blocks",
            config.shard.count == 1 ? static_cast<size_t>(math::norm_blocks(largest)) * size_of(DType::fp64)
                                    : blocks);

@@ -33,11 +33,13 @@ struct UnitBuffers {
   std::vector<size_t> master;  ///< npos: not there
   std::vector<size_t> moment;  ///< in moment1 and moment2; npos: not there
   std::vector<size_t> copy;    ///< in the compute copy; npos: not there
+  std::vector<size_t> read;    ///< in an earlier version of what kernels read; npos: not there
   std::vector<size_t> gradient;
   std::vector<bool> whole_master;
   size_t master_bytes = 0;
   size_t moment_bytes = 0;
   size_t copy_bytes = 0;
+  size_t read_bytes = 0;
   size_t gradient_bytes = 0;
   size_t weight_half = 0;  ///< where in the gradients those begin that accumulate in backward_weight
   static constexpr size_t npos = static_cast<size_t>(-1);

@@ -11,14 +11,20 @@ namespace penstock::model {
 
 OptimizerStep::OptimizerStep(PlannedMemory& memory, math::Math& math, const RankConfig& config,
                              ParameterStore& parameters)
-    : math_(math), section_(config.optimizer), parameters_(parameters), sharded_(config.shard.count > 1) {
+    : math_(math),
+      section_(config.optimizer),
+      parameters_(parameters),
+      sharded_(config.shard.count > 1),
+      versions_(config.weight_versions > 1) {
   int64_t largest = 0;
   int64_t count = 0;
   for (const ParameterSpec& spec : model_parameters(config.model)) {
     largest = std::max(largest, spec.shape.elements());
     ++count;
   }
-  scalars_ = memory.claim(ArenaTag::workspace, "step_scalars", DType::u8, Shape{sizeof(math::StepScalars)});
+  const auto steps = static_cast<int64_t>(config.weight_versions);
+  scalars_ = memory.claim(ArenaTag::workspace, "step_scalars", DType::u8,
+                          Shape{steps * static_cast<int64_t>(sizeof(math::StepScalars))});
   int64_t blocks = math::norm_blocks(largest);
   if (sharded_) blocks = place_blocks(config);
   blocks_ = memory.claim(ArenaTag::workspace, "optimizer.blocks", DType::fp64, Shape{blocks});
@@ -49,10 +55,10 @@ void OptimizerStep::begin(Stream& stream, const StepInputs& inputs) {
   scalars.learning_rate = static_cast<float>(inputs.learning_rate);
   scalars.bias_correction1 = static_cast<float>(1.0 - std::pow(section_.beta1, power));
   scalars.bias_correction2 = static_cast<float>(1.0 - std::pow(section_.beta2, power));
-  stream.copy(scalars_.data, &scalars, sizeof(scalars));
+  stream.copy(scalars_.as<math::StepScalars>() + selected_, &scalars, sizeof(scalars));
   stream.record(*upload.done);
   upload.used = true;
-  parameters_.zero_gradients(stream);
+  versions_ ? parameters_.zero_selected(stream) : parameters_.zero_gradients(stream);
 }
 
 int64_t OptimizerStep::place_blocks(const RankConfig& config) {
@@ -80,7 +86,7 @@ const Parameter& OptimizerStep::tied() const {
 }
 
 Tensor OptimizerStep::sent_tied_gradient() const {
-  return received_tied_gradient() ? tied().owned_gradient() : Tensor();
+  return received_tied_gradient() ? parameters_.owned_gradient(tied()) : Tensor();
 }
 
 Tensor OptimizerStep::received_tied_gradient() const {
@@ -93,13 +99,13 @@ void OptimizerStep::add_tied(Stream& stream) {
   const Parameter* head = parameters_.tied_head();
   if ((!embedding && !head) || tied().owned.elements() == 0) return;
   if (embedding && head) {
-    const Tensor sum = embedding->owned_gradient();
-    math_.pointwise->add(stream, head->owned_gradient(), sum, sum);
+    const Tensor sum = parameters_.owned_gradient(*embedding);
+    math_.pointwise->add(stream, parameters_.owned_gradient(*head), sum, sum);
   } else if (embedding) {
-    const Tensor sum = embedding->owned_gradient();
+    const Tensor sum = parameters_.owned_gradient(*embedding);
     math_.pointwise->add(stream, received_tied_gradient(), sum, sum);
   } else {
-    const Tensor sum = head->owned_gradient();
+    const Tensor sum = parameters_.owned_gradient(*head);
     math_.pointwise->add(stream, sum, received_tied_gradient(), sum);
   }
 }
@@ -117,7 +123,7 @@ void OptimizerStep::squares(Stream& stream) {
     if (!sharded_ && parameter.copy > 0) continue;
     const int64_t first = sharded_ ? first_block_[i] + parameter.owned.begin / math::norm_block : 0;
     const Tensor blocks = blocks_.rows(first, math::norm_blocks(parameter.owned.elements()));
-    math_.reduce->squares(stream, parameter.owned_gradient(), blocks);
+    math_.reduce->squares(stream, parameters_.owned_gradient(parameter), blocks);
     if (!sharded_) add_up(stream, parameter, blocks);
   }
 }
@@ -133,11 +139,11 @@ void OptimizerStep::add_blocks(Stream& stream) {
 
 void OptimizerStep::norm(Stream& stream) {
   math_.reduce->global_norm(stream, sums_, static_cast<float>(section_.clip_norm),
-                            scalars_.as<math::StepScalars>());
+                            scalars_.as<math::StepScalars>() + selected_);
 }
 
 void OptimizerStep::overrule(Stream& stream, const math::StepScalars* host) {
-  stream.copy(scalars_.data, host, sizeof(*host));
+  stream.copy(scalars_.as<math::StepScalars>() + selected_, host, sizeof(*host));
 }
 
 void OptimizerStep::update(Stream& stream) {
@@ -149,9 +155,11 @@ void OptimizerStep::update(Stream& stream) {
     constants.beta2 = static_cast<float>(section_.beta2);
     constants.epsilon = static_cast<float>(section_.epsilon);
     constants.weight_decay = parameter.spec.decay ? static_cast<float>(section_.weight_decay) : 0.0F;
-    math_.optimizer->adamw(stream, parameter.owned_master(), parameter.owned_gradient(), parameter.moment1,
-                           parameter.moment2, parameter.has_copy() ? parameter.owned_compute() : Tensor(),
-                           constants, scalars());
+    if (parameter.before)
+      stream.copy(parameter.before.data, parameter.compute.data, parameter.before.bytes());
+    math_.optimizer->adamw(stream, parameter.owned_master(), parameters_.owned_gradient(parameter),
+                           parameter.moment1, parameter.moment2,
+                           parameter.has_copy() ? parameter.owned_compute() : Tensor(), constants, scalars());
   }
 }
 

@@ -32,9 +32,14 @@ class OptimizerStep {
   OptimizerStep(PlannedMemory& memory, math::Math& math, const RankConfig& config,
                 ParameterStore& parameters);
 
-  const math::StepScalars* scalars() const { return scalars_.as<math::StepScalars>(); }
+  /// Of the selected step.
+  const math::StepScalars* scalars() const { return scalars_.as<math::StepScalars>() + selected_; }
+  /// With two versions of the weights: the step, 0 or 1, that calls mean from now on. Each has its scalars;
+  /// its gradients are the set of that number (ParameterStore::select_gradients()).
+  void select(size_t step) { selected_ = step; }
 
-  /// Writes the step's scalars to the device and zeroes the gradients.
+  /// Writes the step's scalars to the device and zeroes the gradients: of two versions of the weights, the
+  /// selected step's.
   void begin(Stream& stream, const StepInputs& inputs);
 
   /// The gradient of the tied weight = the head's accumulator + the embedding's (contract C1 c), once a step.
@@ -78,6 +83,8 @@ class OptimizerStep {
   OptimizerSection section_;
   ParameterStore& parameters_;
   bool sharded_;
+  bool versions_;  // two of the weights
+  size_t selected_ = 0;
   Tensor scalars_;                    // u8
   Tensor blocks_;                     // fp64: of one parameter, or of all of them where sharded
   std::vector<int64_t> first_block_;  // by parameter, where sharded

@@ -14,7 +14,8 @@ namespace penstock::model {
 ParameterStore::ParameterStore(PlannedMemory& memory, const RankConfig& config)
     : threads_(memory.device().options().threads),
       sets_(static_cast<size_t>(config.gradient_sets)),
-      shard_(config.shard) {
+      shard_(config.shard),
+      versions_(static_cast<size_t>(config.weight_versions)) {
   int64_t index = 0;
   for (int unit = 0; unit < unit_count(config.model); ++unit) {
     if (has_unit(config, unit)) add_unit(memory, config, unit, index);
@@ -33,6 +34,7 @@ void ParameterStore::add_unit(PlannedMemory& memory, const RankConfig& config, i
   };
   const Buffer master = claim(ArenaTag::parameters, "master", layout.master_bytes);
   const Buffer copy = claim(ArenaTag::parameters, "compute", layout.copy_bytes);
+  const Buffer before = claim(ArenaTag::parameters, "before", versions_ > 1 ? layout.read_bytes : 0);
   const Buffer gradient = claim(ArenaTag::gradients, "gradient", layout.gradient_bytes);
   const Buffer gradient2 = claim(ArenaTag::gradients, "gradient2", sets_ > 1 ? layout.gradient_bytes : 0);
   const Buffer moment1 = claim(ArenaTag::optimizer, "moment1", layout.moment_bytes);
@@ -42,7 +44,7 @@ void ParameterStore::add_unit(PlannedMemory& memory, const RankConfig& config, i
     return buffer.bytes == 0 ? Tensor() : Tensor(buffer.memory, DType::fp32, Shape{elements(buffer.bytes)});
   };
   gradients_.push_back({unit, flat(gradient), flat(gradient2), elements(layout.weight_half)});
-  for (const Buffer& buffer : {master, copy, moment1, moment2}) {
+  for (const Buffer& buffer : {master, copy, before, moment1, moment2}) {
     if (buffer.bytes > 0) others_.push_back(buffer);
   }
   for (size_t i = 0; i < specs.size(); ++i) {
@@ -71,6 +73,7 @@ void ParameterStore::add_unit(PlannedMemory& memory, const RankConfig& config, i
       parameter.master = owner.master;
       parameter.whole_master = owner.whole_master;
       parameter.compute = owner.compute;
+      parameter.before = owner.before;
       parameter.moment1 = owner.moment1;
       parameter.moment2 = owner.moment2;
     } else {
@@ -78,6 +81,7 @@ void ParameterStore::add_unit(PlannedMemory& memory, const RankConfig& config, i
                                                 : owned_view(master, layout.master[i]);
       const Tensor copied = view(copy, layout.copy[i], config.compute);
       parameter.compute = copied ? copied : parameter.master;
+      if (versions_ > 1) parameter.before = view(before, layout.read[i], parameter.compute.dtype);
       parameter.moment1 = owned_view(moment1, layout.moment[i]);
       parameter.moment2 = owned_view(moment2, layout.moment[i]);
     }
@@ -112,6 +116,7 @@ void ParameterStore::initialise(Stream& stream, math::Math& math, uint64_t seed)
     }
   }
   refresh_compute(stream, math);
+  forget_earlier(stream);
   stream.synchronize();
 }
 
@@ -148,6 +153,26 @@ void ParameterStore::zero_gradients(Stream& stream) {
     stream.fill_zero(unit.values.data, unit.values.bytes());
     if (unit.values2) stream.fill_zero(unit.values2.data, unit.values2.bytes());
   }
+}
+
+void ParameterStore::zero_selected(Stream& stream) {
+  for (const UnitGradients& unit : gradients_) {
+    const Tensor& values = gradients(unit);
+    stream.fill_zero(values.data, values.bytes());
+  }
+}
+
+void ParameterStore::forget_earlier(Stream& stream) {
+  for (const Parameter& parameter : parameters_) {
+    if (parameter.shared || !parameter.before) continue;
+    stream.copy(parameter.before.data, parameter.compute.data, parameter.before.bytes());
+  }
+}
+
+void ParameterStore::select_version(size_t version) {
+  if (version >= versions_)
+    throw UsageError(fmt::format("version {} of the weights of a rank that has {}", version, versions_));
+  selected_version_ = version;
 }
 
 void ParameterStore::select_gradients(size_t set) {

@@ -14,11 +14,11 @@
 
 namespace penstock::model {
 
-/// Where kernels add a parameter's gradient: in the set that the store has selected when they are enqueued.
-class Accumulator {
+/// A tensor that may be there twice: kernels take the one that the store has selected when they are enqueued.
+class SelectedTensor {
  public:
-  Accumulator() = default;
-  Accumulator(const Tensor& first, const Tensor& second, const size_t* selected)
+  SelectedTensor() = default;
+  SelectedTensor(const Tensor& first, const Tensor& second, const size_t* selected)
       : sets_{first, second}, selected_(selected) {}
   explicit operator bool() const { return static_cast<bool>(sets_[0]); }
   // NOLINTNEXTLINE(google-explicit-constructor): it stands where a kernel takes a tensor
@@ -28,6 +28,9 @@ class Accumulator {
   std::array<Tensor, 2> sets_;
   const size_t* selected_ = nullptr;
 };
+/// Where kernels add a parameter's gradient, and what they read of it.
+using Accumulator = SelectedTensor;
+using Weights = SelectedTensor;
 
 /// A parameter and its memory, of spec.shape but for what a sharded optimizer's member has its own share of.
 struct Parameter {
@@ -38,6 +41,7 @@ struct Parameter {
   int64_t index = 0;  ///< in model_parameters(): the place of its squares in the global norm
   Tensor master;      ///< fp32; what is owned, (owned) flat, where sharded and kernels read a copy
   Tensor compute;     ///< what kernels read: a bf16 copy, or the master
+  Tensor before;      ///< what they read until the last update; absent: there is one version
   Tensor gradient;    ///< fp32, of set 0: what the optimizer reads
   Tensor gradient2;   ///< fp32, of set 1; absent: there is one set
   Tensor moment1;     ///< fp32 (owned), flat
@@ -48,7 +52,7 @@ struct Parameter {
 
   /// What is owned, (owned) flat: of the master, the gradient, and of what kernels read.
   Tensor owned_master() const { return whole_master ? owned_of(master) : master; }
-  Tensor owned_gradient() const { return owned_of(gradient); }
+  Tensor owned_gradient(bool second = false) const { return owned_of(second ? gradient2 : gradient); }
   Tensor owned_compute() const { return owned_of(compute); }
   bool has_copy() const { return !whole_master || compute.data != master.data; }
 
@@ -65,7 +69,8 @@ struct NamedState {
 };
 /// All of a parameter that lasts from one step to the next: master and moments, fp32, of what the rank owns
 /// of it. What a checkpoint holds and what moves with a unit. (The compute copy follows from the master;
-/// gradients begin at zero.)
+/// gradients begin at zero.) Of two versions of the weights the earlier one lasts too: checkpoints hold it
+/// beside these, and units of such a run do not move.
 inline constexpr size_t lasting_states = 3;
 inline constexpr std::array<std::string_view, lasting_states> lasting_endings{"", ".moment1", ".moment2"};
 inline std::array<NamedState, lasting_states> lasting_state(const Parameter& parameter) {
@@ -113,6 +118,11 @@ class ParameterStore {
   const Shard& shard() const { return shard_; }
   /// Of all sets.
   void zero_gradients(Stream& stream);
+  /// Of the selected set.
+  void zero_selected(Stream& stream);
+  /// The earlier version of the weights becomes that of now: there is no earlier one. Nothing where there is
+  /// one version.
+  void forget_earlier(Stream& stream);
 
   /// The parameter's gradient in the selected set.
   Accumulator accumulator(const Parameter& parameter) const {
@@ -120,6 +130,19 @@ class ParameterStore {
   }
   /// The set, 0 or 1, that what is enqueued from now on accumulates in. UsageError if there is none.
   void select_gradients(size_t set);
+  /// In the selected set.
+  Tensor owned_gradient(const Parameter& parameter) const { return parameter.owned_gradient(selected_ == 1); }
+  const Tensor& gradients(const UnitGradients& unit) const {
+    return selected_ == 0 ? unit.values : unit.values2;
+  }
+
+  /// What kernels read of the parameter, in the selected version.
+  Weights weights(const Parameter& parameter) const {
+    return {parameter.compute, parameter.before, &selected_version_};
+  }
+  /// 0: the weights of now; 1: those before the last update. UsageError if there are none.
+  void select_version(size_t version);
+  size_t selected_version() const { return selected_version_; }
 
  private:
   struct Buffer {
@@ -137,6 +160,8 @@ class ParameterStore {
   Shard shard_;
   bool gathered_ = false;
   size_t selected_ = 0;
+  size_t versions_;
+  size_t selected_version_ = 0;
   std::vector<Parameter> parameters_;
   std::vector<UnitGradients> gradients_;
   std::vector<Buffer> others_;  // masters, copies, moments

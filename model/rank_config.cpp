@@ -64,6 +64,10 @@ void check(const RankConfig& config) {
   }
   if (config.gradient_sets < 1 || config.gradient_sets > 2)
     throw UsageError(fmt::format("{} sets of gradients: there are 1 or 2", config.gradient_sets));
+  if (config.weight_versions < 1 || config.weight_versions > config.gradient_sets) {
+    throw UsageError(fmt::format("{} versions of the weights with {} sets of gradients: each needs its own",
+                                 config.weight_versions, config.gradient_sets));
+  }
   if (config.stages.empty() || config.micro_batch < 1 || config.micro_batches < 1) {
     throw UsageError(
         fmt::format("{} stages, {} sequences a micro-batch, {} micro-batches: each must be at least 1",

@@ -49,7 +49,8 @@ struct RankConfig {
   int output_buffers = 1;           ///< outputs of its stages that may be on their way to other stages
   int d_input_buffers = 1;          ///< likewise gradients of their inputs
   int gradient_sets = 1;            ///< 2: one may be summed over replicas while the other accumulates
-  Shard shard;  ///< of the optimizer; every member has as much memory as the one that owns most
+  int weight_versions = 1;  ///< 2: an asynchronous schedule, of which two steps are under way; so are 2 sets
+  Shard shard;              ///< of the optimizer; every member has as much memory as the one that owns most
   std::vector<PlannedAllocation> runtime_memory;  ///< what is kept beside the model, claimed by others
 
   MicroBatchShape shape() const { return {micro_batch, model.sequence_length}; }

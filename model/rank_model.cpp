@@ -13,9 +13,9 @@ RankModel::RankModel(Device& device, math::Math& math, RankConfig config)
       memory_(device, plan_memory(config_, sites_)),
       parameters_(memory_, config_),
       optimizer_(memory_, math, config_, parameters_),
-      host_losses_(static_cast<size_t>(config_.micro_batches * loss_terms)) {
-  losses_ =
-      memory_.claim(ArenaTag::workspace, "losses", DType::fp64, Shape{config_.micro_batches, loss_terms});
+      host_losses_(static_cast<size_t>(config_.weight_versions * config_.micro_batches * loss_terms)) {
+  losses_ = memory_.claim(ArenaTag::workspace, "losses", DType::fp64,
+                          Shape{config_.weight_versions * config_.micro_batches, loss_terms});
   nonfinite_count_ = memory_.claim(ArenaTag::workspace, "diagnosis.count", DType::i64, Shape{1});
   if (config_.model.family == Family::llama && sites_.attention) {
     rope_table_ = memory_.claim(ArenaTag::workspace, "rope_table", DType::fp32,
@@ -56,6 +56,17 @@ void RankModel::load_constants(Stream& stream) {
     stream.copy(rope_table_.data, table.data(), rope_table_.bytes());
     stream.synchronize();  // before the table on the host is gone
   }
+}
+
+Tensor RankModel::losses() const {
+  return losses_.rows(static_cast<int64_t>(selected_) * config_.micro_batches, config_.micro_batches);
+}
+
+void RankModel::select_step(size_t step) {
+  selected_ = step;
+  parameters_.select_gradients(step);
+  optimizer_.select(step);
+  unit_context_->scalars = optimizer_.scalars();
 }
 
 void RankModel::zero_losses(Stream& stream) {

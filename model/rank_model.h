@@ -43,8 +43,13 @@ class RankModel {
   void load_constants(Stream& stream);
   /// Sets every loss to 0: before a step or an evaluation.
   void zero_losses(Stream& stream);
-  /// fp64 (micro-batches, loss_terms).
-  Tensor losses() const { return losses_; }
+  /// fp64 (micro-batches, loss_terms), of the selected step: with two versions of the weights the row of
+  /// micro-batch m of step 1 is that of micro-batch m + config().micro_batches.
+  Tensor losses() const;
+  /// With two versions of the weights: the step, 0 or 1, that is enqueued from now on; its gradients, scalars
+  /// and losses are its own. Which version it reads is another question (ParameterStore::select_version()).
+  void select_step(size_t step);
+  size_t selected_step() const { return selected_; }
   /// i64 (1), for diagnosis.
   Tensor nonfinite_count() const { return nonfinite_count_; }
   /// Waits for the stream, and reads the losses and the step's scalars.
@@ -58,6 +63,7 @@ class RankModel {
   ParameterStore parameters_;
   OptimizerStep optimizer_;
   Tensor losses_;
+  size_t selected_ = 0;
   Tensor rope_table_;
   Tensor nonfinite_count_;
   Group tensor_;

@@ -24,7 +24,7 @@ struct UnitContext {
   math::Math& math;
   const CallSites& sites;
   const ParameterStore& parameters;
-  const math::StepScalars* scalars = nullptr;  ///< device memory
+  const math::StepScalars* scalars = nullptr;  ///< device memory, of the step whose work is enqueued next
   Tensor rope_table;                           ///< fp32 (P, D/2, 2); absent for learned positions
   Tensor plan_workspace;                       ///< u8
   char* transients = nullptr;                  ///< device memory of Pool::transient

@@ -6,12 +6,12 @@ using Id = SlotTensorId;
 
 UnitDropout::UnitDropout(const UnitContext& context, int unit)
     : pointwise_(*context.math.pointwise),
-      scalars_(context.scalars),
+      context_(context),
       site_{context.config.seed, static_cast<uint32_t>(unit),
             static_cast<float>(context.config.model.dropout)} {}
 
 void UnitDropout::apply(Stream& stream, Tensor x, const MicroBatch& batch, Tensor y) const {
-  pointwise_.dropout(stream, x, batch.band.samples, scalars_, site_, y);
+  pointwise_.dropout(stream, x, batch.band.samples, context_.scalars, site_, y);
 }
 
 ResidualJoin::ResidualJoin(const UnitContext& context, int unit)

@@ -18,7 +18,7 @@ class UnitDropout {
 
  private:
   math::Pointwise& pointwise_;
-  const math::StepScalars* scalars_;
+  const UnitContext& context_;
   math::DropoutSite site_;
 };
 

@@ -5,11 +5,11 @@ namespace penstock::model {
 UnitLinear::UnitLinear(const UnitContext& context, math::Linear& plan, int unit, const std::string& prefix)
     : plan_(plan), workspace_(context.plan_workspace) {
   const Parameter& weight = context.parameters.find(unit, prefix + ".weight");
-  weight_ = weight.compute;
+  weight_ = context.parameters.weights(weight);
   d_weight_ = context.parameters.accumulator(weight);
   if (plan.shape().bias) {
     const Parameter& bias = context.parameters.find(unit, prefix + ".bias");
-    bias_ = bias.master;
+    bias_ = context.parameters.weights(bias);
     d_bias_ = context.parameters.accumulator(bias);
   }
 }

@@ -26,8 +26,8 @@ class UnitLinear {
  private:
   math::Linear& plan_;
   Tensor workspace_;
-  Tensor weight_;
-  Tensor bias_;
+  Weights weight_;
+  Weights bias_;
   Accumulator d_weight_, d_bias_;
 };
 

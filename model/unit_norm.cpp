@@ -7,11 +7,11 @@ using Id = SlotTensorId;
 UnitNorm::UnitNorm(const UnitContext& context, int unit, const std::string& prefix)
     : norm_(*context.math.norm), epsilon_(static_cast<float>(context.config.model.norm_epsilon)) {
   const Parameter& weight = context.parameters.find(unit, prefix + ".weight");
-  weight_ = weight.master;
+  weight_ = context.parameters.weights(weight);
   d_weight_ = context.parameters.accumulator(weight);
   if (context.config.model.family == Family::gpt2) {
     const Parameter& bias = context.parameters.find(unit, prefix + ".bias");
-    bias_ = bias.master;
+    bias_ = context.parameters.weights(bias);
     d_bias_ = context.parameters.accumulator(bias);
   }
 }

@@ -19,8 +19,8 @@ class UnitNorm {
  private:
   math::Norm& norm_;
   float epsilon_;
-  Tensor weight_;
-  Tensor bias_;  // absent: RMSNorm
+  Weights weight_;
+  Weights bias_;  // absent: RMSNorm
   Accumulator d_weight_, d_bias_;
 };
 

@@ -11,6 +11,7 @@
 #include "kernels/device/error.h"
 #include "kernels/device/host_name.h"
 #include "kernels/transport/launch.h"
+#include "parallel/schedule/catalogue.h"
 
 namespace penstock {
 
@@ -132,6 +133,8 @@ runtime::PipelineRequest pipeline_request(const Job& job, bool logits) {
   request.common.document_mask = job.data.document_mask;
   request.common.seed = job.run.seed;
   request.common.optimizer = job.optimizer;
+  request.common.weight_versions = schedule::versions_of(job.parallel.schedule);
+  request.common.gradient_sets = request.common.weight_versions;
   request.recompute = job.recompute;
   request.gradient_wire = model::compute_dtype(job.precision.gradient_reduce);
   request.logits = logits;

@@ -35,7 +35,8 @@ std::vector<report::LimitGauge> gauges_of(const std::vector<budget::AlarmWatch::
   return gauges;
 }
 
-constexpr const char* two_copies = "a schedule with two copies of the weights is not arranged otherwise";
+constexpr const char* stays =
+    "a schedule with two copies or versions of the weights is not arranged otherwise";
 
 std::string without_line_end(const std::string& text) {
   return text.substr(0, text.find_last_not_of('\n') + 1);
@@ -73,10 +74,11 @@ struct BudgetSteering::Leader {
 BudgetSteering::BudgetSteering(const RankContext& context, Rearrangement& rearrangement, Setup setup)
     : context_(context), rearrangement_(rearrangement) {
   if (!context_.leads()) return;
-  if (context_.engine->plan().training.schedule.copies == 1) {
+  const runtime::PipelinePlan& plan = context_.engine->plan();
+  if (plan.training.schedule.copies == 1 && !plan.overlaps()) {
     leader_ = std::make_unique<Leader>(std::move(setup));
   } else if (!budget::limits_of(setup.options.budget).empty()) {
-    context_.reports.warning(fmt::format("bubble_budget: nobody watches it: {}", two_copies));
+    context_.reports.warning(fmt::format("bubble_budget: nobody watches it: {}", stays));
   }
 }
 
@@ -89,8 +91,8 @@ void BudgetSteering::observe(int64_t step, std::span<const accounting::StepAccou
 
 void BudgetSteering::by_hand(const std::string& request, int64_t step) {
   if (leader_) return leader_->controller.by_hand(request, step);
-  context_.reports.warning(fmt::format("budget: \"{}\" cannot be done: {}", request, two_copies));
-  context_.reports.event("budget_refused", step, {{"request", request}, {"why", two_copies}});
+  context_.reports.warning(fmt::format("budget: \"{}\" cannot be done: {}", request, stays));
+  context_.reports.event("budget_refused", step, {{"request", request}, {"why", stays}});
 }
 
 nlohmann::json BudgetSteering::saved() const {

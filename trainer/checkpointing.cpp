@@ -75,10 +75,14 @@ std::vector<checkpoint::Source> Checkpointing::sources() const {
   return model_sources(context_.engine->rank().parameters());
 }
 
+bool Checkpointing::due(const Job& job, int64_t step) {
+  const int64_t every = job.checkpoint.every_steps;
+  return step == job.run.steps || (every > 0 && step % every == 0);
+}
+
 void Checkpointing::wish(const StepSummary& result, Decision& wishes) {
   if (std::exchange(held_, false)) stall_ += context_.engine->held_seconds();
-  const int64_t every = context_.job.checkpoint.every_steps;
-  wishes.save |= wishes.finished || (every > 0 && result.step % every == 0);
+  wishes.save |= due(context_.job, result.step);
   wishes.saving |= save_.busy();
   // The last save failed and the job wants to know: leave now rather than train on without a net.
   if (failure_.empty() || wishes.finished) return;

@@ -33,6 +33,8 @@ class Checkpointing : public Participant {
                 std::string data_fingerprint, const std::string& matmul_plans, const NumericsGuard& guard,
                 const BudgetSteering& steering);
 
+  /// Whether one is due behind `step` completed steps.
+  static bool due(const Job& job, int64_t step);
   void wish(const StepSummary& result, Decision& wishes) override;
   void act(const StepSummary& result, const Decision& decision) override;
   void rearranged() override;

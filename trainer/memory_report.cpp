@@ -10,6 +10,7 @@
 #include "model/parameter.h"
 #include "trainer/model_state.h"
 #include "trainer/process_memory.h"
+#include "trainer/step_batches.h"
 
 namespace penstock {
 namespace {
@@ -55,7 +56,8 @@ size_t host_batch_bytes(const Job& job) {
   const auto micro_batches = static_cast<size_t>(job.micro_batches());
   const auto sequences = static_cast<size_t>(job.batch.micro);
   const auto tokens = sequences * static_cast<size_t>(job.model.sequence_length);
-  return 2 * micro_batches * (4 * tokens * sizeof(int32_t) + sequences * sizeof(int64_t));
+  return static_cast<size_t>(StepBatches::sets(job)) * micro_batches *
+         (4 * tokens * sizeof(int32_t) + sequences * sizeof(int64_t));
 }
 
 MemoryReport memory_report(const Job& job, Backend& backend, const runtime::PipelinePlan& plan) {

@@ -1,14 +1,19 @@
 #include "trainer/model_state.h"
 
 #include <algorithm>
+#include <string_view>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "parallel/schedule/catalogue.h"
 #include "trainer/checkpoint/checkpoint_error.h"
 
 namespace penstock {
 namespace {
+
+// What a parameter's earlier version is called after its name: of an asynchronous run.
+constexpr std::string_view earlier_version = ".before";
 
 // Calls visit(name, parameter, tensor) for every tensor of a checkpoint of which this rank owns elements:
 // parameter.owned of it. A tied weight is the embedding's to save, but a head on another rank has its own
@@ -21,7 +26,21 @@ void for_each_tensor(const model::ParameterStore& parameters, bool copies, Visit
     if (!copies && (parameter.spec.tied || another_copy)) continue;
     for (const model::NamedState& state : model::lasting_state(parameter))
       visit(parameter.spec.name + std::string(state.ending), parameter, state.tensor);
+    if (!parameter.before) continue;
+    const Tensor flat = parameter.before.view(Shape{parameter.before.elements()});
+    visit(parameter.spec.name + std::string(earlier_version), parameter, flat);
   }
+}
+
+bool ends_with(const std::string& name, std::string_view ending) {
+  return name.size() > ending.size() && name.compare(name.size() - ending.size(), ending.size(), ending) == 0;
+}
+
+bool holds_earlier_version(const checkpoint::Checkpoint& checkpoint) {
+  const auto& tensors = checkpoint.manifest().tensors;
+  return std::any_of(tensors.begin(), tensors.end(), [](const checkpoint::GlobalTensor& each) {
+    return ends_with(each.name, earlier_version);
+  });
 }
 
 }  // namespace
@@ -60,28 +79,39 @@ size_t snapshot_bytes(const model::RankConfig& config) {
   return *std::max_element(bytes.begin(), bytes.end());
 }
 
+// Where steps overlap, the next one's update would be held up by the copy.
 bool saves_in_background(const Job& job) {
-  return job.checkpoint.background && job.checkpoint.every_steps > 0;
+  return job.checkpoint.background && job.checkpoint.every_steps > 0 &&
+         schedule::versions_of(job.parallel.schedule) == 1;
 }
 
-std::vector<checkpoint::TensorDescription> model_tensors(const ModelSection& model) {
+std::vector<checkpoint::TensorDescription> model_tensors(const checkpoint::Checkpoint& checkpoint,
+                                                         const ModelSection& model) {
   std::vector<checkpoint::TensorDescription> tensors;
   for (const model::ParameterSpec& spec : model::model_parameters(model)) {
     for (const std::string_view ending : model::lasting_endings)
       tensors.push_back({spec.name + std::string(ending), DType::fp32, spec.shape});
   }
+  if (!holds_earlier_version(checkpoint)) return tensors;
+  for (const model::ParameterSpec& spec : model::model_parameters(model)) {
+    const checkpoint::GlobalTensor* found = checkpoint.find(spec.name + std::string(earlier_version));
+    tensors.push_back(
+        {spec.name + std::string(earlier_version), found == nullptr ? DType::fp32 : found->dtype, spec.shape});
+  }
   return tensors;
 }
 
 void load_model(const checkpoint::Checkpoint& checkpoint, model::RankModel& rank, Stream& stream) {
-  const auto differences = checkpoint.differences(model_tensors(rank.config().model));
+  const auto differences = checkpoint.differences(model_tensors(checkpoint, rank.config().model));
   if (!differences.empty()) {
     throw checkpoint::CheckpointError(fmt::format("{} is a checkpoint of another model:\n  {}",
                                                   checkpoint.path(), fmt::join(differences, "\n  ")));
   }
   stream.synchronize();
+  const bool earlier = holds_earlier_version(checkpoint);
   const auto load = [&](const std::string& name, const model::Parameter& parameter, const Tensor& tensor) {
     const int64_t first = parameter.owned.begin;
+    if (!earlier && ends_with(name, earlier_version)) return;
     if (rank.memory().device().kind() == DeviceKind::cpu) {
       checkpoint.read(name, tensor.dtype, first, tensor.elements(), tensor.data);
       return;
@@ -93,6 +123,7 @@ void load_model(const checkpoint::Checkpoint& checkpoint, model::RankModel& rank
   };
   for_each_tensor(rank.parameters(), true, load);
   rank.parameters().refresh_compute(stream, rank.math());
+  if (!earlier) rank.parameters().forget_earlier(stream);
   stream.synchronize();
 }
 

@@ -58,6 +58,8 @@ void Rearrangement::prepare(const budget::Arrangement& arrangement, Next& next) 
   next.plan = runtime::plan_pipeline(request);
   if (next.plan.training.schedule.copies != 1)
     throw UsageError(fmt::format("schedule {} runs two copies of the weights", arrangement.schedule));
+  if (next.plan.overlaps())
+    throw UsageError(fmt::format("schedule {} is asynchronous", arrangement.schedule));
   next.memory = memory_report(next.job, parts_.backend, next.plan);
   check_room_beside(parts_.memory, next.memory, parts_.asked, *parts_.backend.device,
                     parts_.world.hosts().transport() == "inproc");

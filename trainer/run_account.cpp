@@ -57,7 +57,10 @@ RunAccount::RunAccount(const runtime::PipelinePlan& plan, const Job& job, JobCos
       costs_(plan.training, measured_steps),
       share_(share) {
   const JobCosts& given = units_.given();
-  if (!given.measured || given.threads_per_processor > 1 || share.crowded()) return;
+  // Steps that overlap are not predicted: one alone takes longer.
+  if (program_->schedule.asynchronous || !given.measured || given.threads_per_processor > 1 ||
+      share.crowded())
+    return;
   planned_ = accounting::predict(*program_, units_.costs());
   prediction_ = planned_;
 }
@@ -94,7 +97,8 @@ void RunAccount::add(std::span<const accounting::RankTimes> ranks,
   for (size_t rank = 0; rank < ranks.size(); ++rank) memory_peaks_[rank] = ranks[rank].memory_peak;
   units_.add(ranks);
   if (costs_.steps() < measured_steps) costs_.add(ranks);
-  if (costs_.steps() == measured_steps && (seen_ - warm_up_steps - measured_steps) % refresh_steps == 0)
+  if (!program_->schedule.asynchronous && costs_.steps() == measured_steps &&
+      (seen_ - warm_up_steps - measured_steps) % refresh_steps == 0)
     predict_by_own_costs();
 }
 

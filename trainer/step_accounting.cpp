@@ -45,6 +45,28 @@ report::RankMetrics metrics_of(const StepAccount& step, int rank, int replica) {
   return metrics;
 }
 
+std::unique_ptr<accounting::Accountant> accountant_of(const runtime::PipelinePlan& plan) {
+  if (plan.rolling) return std::make_unique<accounting::Accountant>(plan.training, *plan.rolling);
+  return std::make_unique<accounting::Accountant>(plan.training);
+}
+
+// Where steps overlap, the last instruction, the optimizer step, is still ahead; that of the step before has
+// run. All else is behind the agreement that the host has waited for.
+void take_overlapping(const runtime::PipelineEngine& engine, uint64_t step, bool drained, double offset,
+                      accounting::RankTimes& own) {
+  const auto stamps = engine.stamps(step);
+  const auto times_of = [offset](const runtime::Stamp& stamp) -> accounting::InstructionTimes {
+    return {stamp.enqueued - offset, stamp.start - offset, 0, stamp.end - offset};
+  };
+  std::vector<accounting::InstructionTimes>& times = own.instructions;
+  times.pop_back();
+  accounting::take_stamps(stamps.first(stamps.size() - 1), offset, times);
+  // What is ahead gets a time that makes records no coarser.
+  const double last = times.back().end;
+  times.push_back(drained ? times_of(stamps.back()) : accounting::InstructionTimes{0, last, 0, last});
+  own.optimizer_before = step > 0 ? times_of(engine.stamps(step - 1).back()) : accounting::InstructionTimes();
+}
+
 }  // namespace
 
 StepAccounting::StepAccounting(const RankContext& context, Device& device, transport::ClockAlignment& clocks,
@@ -58,8 +80,7 @@ StepAccounting::StepAccounting(const RankContext& context, Device& device, trans
       standstills_(clock_),
       gathering_(context.world.hosts(), device, pipelines_of(context.engine->plan().topology),
                  context.engine->plan().training) {
-  if (gathering_.leads())
-    accountant_ = std::make_unique<accounting::Accountant>(context.engine->plan().training);
+  if (gathering_.leads()) accountant_ = accountant_of(context.engine->plan());
 }
 
 void StepAccounting::act(const StepSummary& result, const Decision& decision) {
@@ -75,7 +96,7 @@ void StepAccounting::act(const StepSummary& result, const Decision& decision) {
 void StepAccounting::rearranged() {
   const schedule::Program& program = context_.engine->plan().training;
   gathering_.take_program(program);
-  if (accountant_) accountant_ = std::make_unique<accounting::Accountant>(program);
+  if (accountant_) accountant_ = accountant_of(context_.engine->plan());
   // What the change took is part of no step.
   step_end_.reset();
   run_.rearranged(context_.engine->plan(), context_.job);
@@ -92,7 +113,14 @@ void StepAccounting::take_record(const StepSummary& result, bool pauses) {
   const double now = clock_.now();
   const double offset = clocks_.offset(now);
   own.clock_error = clocks_.error(now);
-  accounting::take_stamps(engine.stamps(static_cast<uint64_t>(result.step - 1)), offset, own.instructions);
+  const auto step = static_cast<uint64_t>(result.step - 1);
+  if (engine.plan().overlaps()) {
+    follows_ = !drains_;
+    drains_ = engine.started_steps() == 0;
+    take_overlapping(engine, step, drains_, offset, own);
+  } else {
+    accounting::take_stamps(engine.stamps(step), offset, own.instructions);
+  }
   own.offered = engine.offered_seconds() - offset;
   own.agreed = engine.agreed_seconds() - offset;
   own.host = context_.host.lately();
@@ -119,7 +147,9 @@ void StepAccounting::settle() {
   travelling_ = false;
   const std::span<const accounting::RankTimes> ranks = gathering_.receive();
   if (accountant_) {
-    const StepAccount& account = accountant_->account(ranks, step_end_);
+    const StepAccount& account = context_.engine->plan().overlaps()
+                                     ? accountant_->account_overlapping(ranks, step_end_, follows_, drains_)
+                                     : accountant_->account(ranks, step_end_);
     step_end_ = account.end;
     const std::span<const StepAccount> accounts = gathering_.share(account);
     if (context_.leads()) {

@@ -52,6 +52,8 @@ class StepAccounting : public Participant {
   std::optional<double> step_end_;                      ///< of the step before, on rank 0's clock
   int64_t taken_ = 0;                                   ///< steps
   bool travelling_ = false;
+  bool follows_ = false;  ///< of the record that travels, if steps overlap: it overlaps with the step before
+  bool drains_ = true;    ///< and none overlaps with it
 };
 
 }  // namespace penstock

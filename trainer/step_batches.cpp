@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "parallel/schedule/catalogue.h"
+
 namespace penstock {
 
 BatchSet::BatchSet(const Job& job, int64_t micro_batches, Device& device) {
@@ -42,8 +44,13 @@ StepBatches::StepBatches(const Job& job, Corpus& corpus, int replica, Device& de
       global_(job.batch.global),
       micro_(job.batch.micro),
       replicas_(job.parallel.data),
-      replica_(replica),
-      entries_{{{BatchSet(job, job.micro_batches(), device)}, {BatchSet(job, job.micro_batches(), device)}}} {
+      replica_(replica) {
+  for (int64_t set = 0; set < sets(job); ++set)
+    entries_.push_back({BatchSet(job, job.micro_batches(), device), -1});
+}
+
+int64_t StepBatches::sets(const Job& job) {
+  return 1 + schedule::versions_of(job.parallel.schedule);
 }
 
 int64_t StepBatches::first_sample(int64_t step, int replica, int64_t micro_batch) const {
@@ -66,7 +73,7 @@ void StepBatches::forget() {
 }
 
 BatchSet& StepBatches::of(int64_t step) {
-  Entry& entry = entries_[static_cast<size_t>(step % 2)];
+  Entry& entry = entries_[static_cast<size_t>(step) % entries_.size()];
   if (entry.step != step) {
     int64_t micro_batch = 0;
     for (HostMicroBatch& batch : entry.set.batches()) {

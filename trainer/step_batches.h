@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -32,16 +31,18 @@ class BatchSet {
   std::vector<model::SideBand> bands_;
 };
 
-/// One replica's training data, read one step ahead of the device. Step k of D replicas takes samples
-/// k·global … (k+1)·global − 1: replica d the d-th run of global/D of them, its micro-batch m the m-th run of
-/// `micro` in that.
+/// One replica's training data, read one step ahead of the device, or of the second step where two overlap.
+/// Step k of D replicas takes samples k·global … (k+1)·global − 1: replica d the d-th run of global/D of
+/// them, its micro-batch m the m-th run of `micro` in that.
 class StepBatches {
  public:
   StepBatches(const Job& job, Corpus& corpus, int replica, Device& device);
 
   /// The batches of `step`, read now unless they were read before (while the device worked on another step);
-  /// valid until the call after the next.
+  /// valid until as many other steps were read as sets are kept.
   BatchSet& of(int64_t step);
+  /// Sets that are kept: of the steps under way, and of the one that is read.
+  static int64_t sets(const Job& job);
   /// What was read ahead is read again, in micro-batches of the job's present size.
   void begin_anew(const Job& job, Device& device);
   /// What was read ahead is read again: other samples come next.
@@ -60,7 +61,7 @@ class StepBatches {
   int64_t micro_;
   int64_t replicas_;
   int replica_;
-  std::array<Entry, 2> entries_;
+  std::vector<Entry> entries_;
 };
 
 }  // namespace penstock

@@ -1,5 +1,7 @@
 #include "trainer/step_loop.h"
 
+#include <utility>
+
 namespace penstock {
 
 void Decision::merge(const Decision& other) {
@@ -20,9 +22,10 @@ void Decision::merge(const Decision& other) {
 
 Decision StepLoop::run(int64_t first, int64_t last) const {
   Decision decision;
+  Decision held;
   for (int64_t step = first; step < last; ++step) {
-    const StepSummary result = train_step(step);
-    Decision wishes;
+    const StepSummary result = train_step(step, held.pauses());
+    Decision wishes = std::exchange(held, Decision());
     wishes.finished = result.step == last;
     for (Participant* participant : participants) {
       Decision wish = wishes;
@@ -30,6 +33,11 @@ Decision StepLoop::run(int64_t first, int64_t last) const {
       wishes.merge(wish);
     }
     decision = vote(wishes);
+    if (decision.pauses() && follows && follows()) {
+      held = std::exchange(decision, Decision());
+      decision.trace = std::exchange(held.trace, false);
+      decision.saving = std::exchange(held.saving, false);
+    }
     for (Participant* participant : participants) participant->act(result, decision);
     if (decision.rollback && !decision.stop) {
       const int64_t completed = roll_back(result, decision);

@@ -130,7 +130,16 @@ void StepTrace::act(const StepSummary& result, const Decision& decision) {
 std::string StepTrace::events(int64_t step) const {
   RankEvents events(context_, clocks_);
   // The engine counts the steps before, the user those that are done.
-  for (const Stamp& stamp : context_.engine->stamps(static_cast<uint64_t>(step) - 1)) events.add(stamp);
+  const runtime::PipelineEngine& engine = *context_.engine;
+  const std::span<const Stamp> stamps = engine.stamps(static_cast<uint64_t>(step) - 1);
+  std::vector<Stamp> in_time(stamps.begin(), stamps.end());
+  if (engine.plan().overlaps()) {
+    // The optimizer step, which is the last, stands behind actions of the next step.
+    if (engine.started_steps() > 0) in_time.pop_back();
+    std::stable_sort(in_time.begin(), in_time.end(),
+                     [](const Stamp& a, const Stamp& b) { return a.start < b.start; });
+  }
+  for (const Stamp& stamp : in_time) events.add(stamp);
   return events.text();
 }
 

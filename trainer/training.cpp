@@ -10,9 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "data/file_writer.h"
-#include "kernels/device/error.h"
 #include "kernels/transport/clock_alignment.h"
-#include "model/learning_rate.h"
 #include "parallel/runtime/pipeline_engine.h"
 #include "trainer/arranged_job.h"
 #include "trainer/backend.h"
@@ -48,6 +46,7 @@
 #include "trainer/step_report.h"
 #include "trainer/step_trace.h"
 #include "trainer/stop_requests.h"
+#include "trainer/train_step.h"
 #include "trainer/validation.h"
 #include "trainer/vote.h"
 
@@ -56,69 +55,6 @@ namespace {
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
-BatchSet& read_step(const RankContext& context, StepBatches& batches, int64_t step) {
-  const accounting::HostTimes::Doing doing(context.host, accounting::Part::data);
-  return batches.of(step);
-}
-
-// If the host fails meanwhile, the step that is under way must end before the micro-batches that it reads go
-// away.
-template <class Work>
-void while_the_device_works(const RankContext& context, Work&& work) {
-  try {
-    work();
-  } catch (const std::exception& error) {
-    context.world.abort(error.what());
-    try {
-      context.engine->finish_step();
-    } catch (const DeviceError&) {
-      // It ends as the world has: by this error's echo.
-    }
-    throw;
-  }
-}
-
-// One optimizer step; while the device works the next one's data is read, and the step before is accounted
-// for.
-StepSummary train_step(const RankContext& context, const StepHook& hook, StepBatches& batches,
-                       const NumericsGuard& guard, RecomputeCheck& check, StepAccounting& accounting,
-                       int64_t step) {
-  const Job& job = context.job;
-  const auto start = std::chrono::steady_clock::now();
-  context.progress.begin_step(step + 1);
-  BatchSet& set = read_step(context, batches, step);
-  StepSummary summary;
-  summary.step = step + 1;
-  summary.learning_rate = learning_rate(job.learning_rate, job.run.steps, summary.step);
-  summary.tokens = target_tokens_of_all(job, context.world, job.batch.global, set, set.bands().size(),
-                                        context.engine->place().pipeline == 0);
-  summary.loss_scale = guard.loss_scaler().scale();
-  const model::StepInputs inputs{static_cast<uint64_t>(step), summary.learning_rate, summary.tokens,
-                                 summary.loss_scale};
-  runtime::PipelineEngine::UpdateRule rule = guard.update_rule();
-  rule.held = check.due(step);
-  if (rule.held) check.compute_first(inputs);
-  StepMoment moment{context.world.rank(), step, rule.held ? 1 : 0, false, *context.engine, set};
-  if (hook) hook(moment);
-  context.engine->start_step(inputs, set.bands(), rule);
-  while_the_device_works(context, [&] {
-    if (summary.step < job.run.steps) read_step(context, batches, step + 1);
-    accounting.settle();
-  });
-  const model::StepResult result = context.engine->finish_step();
-  moment.computed = true;
-  if (hook) hook(moment);
-  if (const std::string note = context.engine->take_graph_note(); !note.empty())
-    context.reports.warning(note);
-  summary.loss = result.loss_sum / static_cast<double>(summary.tokens);
-  summary.gradient_norm = result.gradient_norm;
-  summary.applied = result.applied;
-  if (rule.held && !check.conclude(inputs, result)) summary.applied = false;
-  summary.seconds = seconds_since(start);
-  context.progress.end_step(summary.seconds);
-  return summary;
 }
 
 ExitCode conclude(const RankContext& context, const Decision& decision, const Checkpointing& checkpointing) {
@@ -362,9 +298,9 @@ ExitCode train(Job asked, const TrainOptions& options, transport::World& world, 
   StepAccounting step_accounting(context, backend.messenger(), clocks, step_report, run_account, steering);
   steering.follow({&checkpointing, &step_accounting});
   StepLoop loop;
-  loop.train_step = [&](int64_t step) {
-    return train_step(context, options.at_step, batches, guard, recompute_check, step_accounting, step);
-  };
+  TrainStep train_step(context, options.at_step, batches, guard, recompute_check, step_accounting);
+  loop.train_step = [&](int64_t step, bool pauses) { return train_step(step, pauses); };
+  loop.follows = [&] { return train_step.follows(); };
   loop.roll_back = [&](const StepSummary& result, Decision& decision) {
     return rollback.carry_out(result, decision);
   };

@@ -6,9 +6,13 @@
 
 namespace penstock {
 
+bool Validation::due(const Job& job, int64_t step) {
+  const int64_t every = job.evaluation.every_steps;
+  return every > 0 && (step % every == 0 || step == job.run.steps);
+}
+
 void Validation::wish(const StepSummary& result, Decision& wishes) {
-  const int64_t every = context_.job.evaluation.every_steps;
-  wishes.evaluate |= every > 0 && (result.step % every == 0 || wishes.finished);
+  wishes.evaluate |= due(context_.job, result.step);
 }
 
 void Validation::act(const StepSummary& result, const Decision& decision) {

@@ -10,6 +10,8 @@ namespace penstock {
 class Validation : public Participant {
  public:
   explicit Validation(const RankContext& context) : context_(context) {}
+  /// Whether one is due behind `step` completed steps.
+  static bool due(const Job& job, int64_t step);
   void wish(const StepSummary& result, Decision& wishes) override;
   void act(const StepSummary& result, const Decision& decision) override;
 

@@ -63,9 +63,8 @@ class Lister {
   }
 
   void add_kind(const ScheduleKind& kind) {
-    if (kind.versions > 1) {
-      refuse({kind.name, kind.default_chunks, 0, workload_},
-             "is asynchronous: ranks run synchronous schedules");
+    if (kind.versions > 1 && request_.schedule == "auto") {
+      refuse({kind.name, kind.default_chunks, 0, workload_}, asynchronous_by_name_only);
       return;
     }
     if (kind.copies > 1 && request_.schedule == "auto") {
@@ -103,10 +102,6 @@ class Lister {
     }
     try {
       schedule::Schedule made = schedule::generate(each.schedule, options);
-      if (made.asynchronous) {
-        refuse(each, "is asynchronous: ranks run synchronous schedules");
-        return;
-      }
       if (const std::string refusal = copies_refusal(made); !refusal.empty()) {
         refuse(each, refusal);
         return;

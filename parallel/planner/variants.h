@@ -30,6 +30,9 @@ struct Variant {
 /// are tried up to `most_chunks` and as units last. Schedules of very many actions are tried until they are
 /// `most_actions` together, the shorter ones first.
 inline constexpr const char* by_name_only = "two copies of the weights: taken by name only";
+/// Why one whose steps overlap is not.
+inline constexpr const char* asynchronous_by_name_only =
+    "asynchronous, gradients one update old: taken by name only";
 std::vector<Variant> list_variants(const PlanRequest& request);
 inline constexpr int most_chunks = 8;
 inline constexpr double most_actions = 4e7;

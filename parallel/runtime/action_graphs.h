@@ -20,14 +20,15 @@ struct GraphKey {
   schedule::Op op = schedule::Op::forward;
   model::SlotIds slots;
   int output = 0;     ///< boundary buffer
-  int gradients = 0;  ///< set
+  int gradients = 0;  ///< set; where two steps are under way it says of which
+  int version = 0;    ///< of the weights
   model::Pass pass = model::Pass::training;
 
   friend bool operator<(const GraphKey& a, const GraphKey& b) { return a.parts() < b.parts(); }
 
  private:
-  std::tuple<int, int, int, int, int, int, int> parts() const {
-    return {static_cast<int>(op),  slots.forward, slots.kept, slots.weight, output, gradients,
+  std::tuple<int, int, int, int, int, int, int, int> parts() const {
+    return {static_cast<int>(op),  slots.forward, slots.kept, slots.weight, output, gradients, version,
             static_cast<int>(pass)};
   }
 };

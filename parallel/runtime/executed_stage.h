@@ -38,7 +38,9 @@ class StepOperations {
   virtual void reduce_gradients(Stream& stream, const schedule::Action& action, bool last) = 0;
   /// Adds the tied weight's two accumulators, exchanging them where they are on two ranks.
   virtual void sum_tied(Stream& stream) = 0;
-  /// Agrees with all ranks on the norm, and updates the parameters.
+  /// Asynchronous schedules: agrees with all ranks on the norm and the losses.
+  virtual void agree(Stream& stream) = 0;
+  /// Agrees with all ranks on the norm, unless the program says when, and updates the parameters.
   virtual void optimizer_step(Stream& stream) = 0;
   /// Gathers the stage's parameters from those that own and have updated them, for the forwards that follow.
   virtual void gather_parameters(Stream& stream, const schedule::Action& action) = 0;

@@ -40,23 +40,40 @@ void Executor::run(const StepList& list, std::span<Stamp> stamps) {
   if (stamps.size() != list.steps().size()) {
     throw UsageError(fmt::format("{} stamps for {} instructions", stamps.size(), list.steps().size()));
   }
-  stream(Lane::compute).record(*opened_);
-  for (const Lane lane : lanes) {
-    if (lane != Lane::compute) stream(lane).wait(*opened_);
+  run(list, StepsUnderWay{{}, {stamps, {}}}, true);
+}
+
+void Executor::run(const StepList& list, const StepsUnderWay& steps, bool opens) {
+  if (opens) {
+    stream(Lane::compute).record(*opened_);
+    for (const Lane lane : lanes) {
+      if (lane != Lane::compute) stream(lane).wait(*opened_);
+    }
   }
   const size_t count = list.steps().size();
   const size_t ordered = count - list.gathers();
   const Clock& clock = *device_.options().clock;
-  if (!clock.is_virtual()) flights_->begin(list.steps(), stamps, clock.now(), list.gathers());
-  for (size_t place = ordered; place < count; ++place) take(list.steps()[place], stamps[place]);
-  for (size_t place = 0; place < ordered; ++place) take(list.steps()[place], stamps[place]);
+  const bool rolls = list.turns() != nullptr;
+  // What rolls has no list of stamps: its flights are not recorded.
+  if (!clock.is_virtual() && !rolls) flights_->begin(list.steps(), steps.stamps[0], clock.now(), list.gathers());
+  const auto stamp_of = [&](const Step& step) -> Stamp& {
+    return steps.stamps[static_cast<size_t>(step.instruction.step)][step.stamp];
+  };
+  const auto take_all = [&](size_t begin, size_t end) {
+    for (size_t place = begin; place < end; ++place) {
+      const Step& step = list.steps()[place];
+      take(step, places_of(step, list.turns(), steps), stamp_of(step));
+    }
+  };
+  take_all(ordered, count);
+  take_all(0, ordered);
 }
 
-void Executor::take(const Step& step, Stamp& stamp) {
+void Executor::take(const Step& step, const Places& places, Stamp& stamp) {
   const InProfilerRange range(step.range);
   const Clock& clock = *device_.options().clock;
   Stream& at = stream(step.lane);
-  stamp.instruction = &step.instruction;
+  stamp.instruction = step.named == nullptr ? &step.instruction : step.named;
   stamp.lane = step.lane;
   stamp.enqueued = clock.is_virtual() ? 0 : clock.now();
   for (const Event* event : step.waits) {
@@ -66,28 +83,45 @@ void Executor::take(const Step& step, Stamp& stamp) {
     parts_.stages[static_cast<size_t>(step.instruction.action.stage)]->await_parameters(at);
   if (parts_.before) parts_.before(at, step.instruction);
   at.stamp(&stamp.start);
-  enqueue(step, at, stamp);
+  enqueue(step, places, at, stamp);
   at.stamp(&stamp.end);
   if (step.done != nullptr) at.record(*step.done);
 }
 
-void Executor::enqueue(const Step& step, Stream& stream, Stamp& stamp) {
+Executor::Places Executor::places_of(const Step& step, const Turns* turns, const StepsUnderWay& steps) {
+  const Instruction& at = step.instruction;
+  Places places{step.slots, at.input, at.output};
+  if (turns == nullptr) return places;
+  const uint64_t number = steps.first_micro_batch[static_cast<size_t>(at.step)] +
+                          static_cast<uint64_t>(at.action.micro_batch % turns->micro_batches);
+  const auto turn = [number](int count) { return static_cast<int>(number % static_cast<uint64_t>(count)); };
+  places.slots = {turn(turns->slots.forward), turn(turns->slots.kept), turn(turns->slots.weight)};
+  for (schedule::Buffer* buffer : {&places.input, &places.output}) {
+    if (!buffer->none()) buffer->index = turn(turns->buffers[static_cast<size_t>(buffer->pool)]);
+  }
+  return places;
+}
+
+void Executor::enqueue(const Step& step, const Places& places, Stream& stream, Stamp& stamp) {
   const Instruction& at = step.instruction;
   switch (at.kind) {
     case InstructionKind::compute:
-      compute(step, stream, stamp);
+      compute(step, places, stream, stamp);
       return;
     case InstructionKind::send:
-      parts_.pipeline->exchange(stream, {transport::send_to(at.peer, buffer(at.input))});
+      parts_.pipeline->exchange(stream, {transport::send_to(at.peer, buffer(places.input))});
       return;
     case InstructionKind::receive:
-      parts_.pipeline->exchange(stream, {transport::receive_from(at.peer, buffer(at.output))});
+      parts_.pipeline->exchange(stream, {transport::receive_from(at.peer, buffer(places.output))});
       return;
     case InstructionKind::reduce_gradients:
       parts_.operations->reduce_gradients(stream, at.action, at.last);
       return;
     case InstructionKind::sum_tied:
       parts_.operations->sum_tied(stream);
+      return;
+    case InstructionKind::agree:
+      parts_.operations->agree(stream);
       return;
     case InstructionKind::optimizer_step:
       parts_.operations->optimizer_step(stream);
@@ -98,14 +132,14 @@ void Executor::enqueue(const Step& step, Stream& stream, Stamp& stamp) {
   }
 }
 
-void Executor::compute(const Step& step, Stream& stream, Stamp& stamp) {
+void Executor::compute(const Step& step, const Places& places, Stream& stream, Stamp& stamp) {
   const Instruction& at = step.instruction;
   ExecutedStage& stage = *parts_.stages[static_cast<size_t>(at.action.stage)];
   StageCall call;
   call.micro_batch = at.action.micro_batch;
-  call.slots = step.slots;
-  if (!at.input.none()) call.input = buffer(at.input);
-  call.output = at.output.none() ? 0 : at.output.index;
+  call.slots = places.slots;
+  if (!places.input.none()) call.input = buffer(places.input);
+  call.output = places.output.none() ? 0 : places.output.index;
   call.last = at.last;
   if (at.action.op == Op::forward) stage.forward(stream, call);
   if (gives_input_gradient(at.action.op)) stage.backward_input(stream, call);

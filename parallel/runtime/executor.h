@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>
@@ -35,8 +36,16 @@ struct ExecutorParts {
   transport::Communicator* pipeline = nullptr;
   StepOperations* operations = nullptr;
   /// Called ahead of an instruction, behind its waits and before its start: replays and tests make a slow
-  /// host with it. None: nothing.
+  /// host with it, and an engine with two steps under way selects what is the instruction's step's. None:
+  /// nothing.
   std::function<void(Stream&, const schedule::Instruction&)> before;
+};
+
+/// Of two steps that may be under way, by Instruction::step: the number of its first micro-batch in the run,
+/// and where its stamps go.
+struct StepsUnderWay {
+  std::array<uint64_t, 2> first_micro_batch{};
+  std::array<std::span<Stamp>, 2> stamps{};
 };
 
 /// Enqueues a rank's list, instruction by instruction, on the streams of its lanes, joined by events. It
@@ -53,6 +62,9 @@ class Executor {
   /// Runs the list behind the work that is on the compute stream. The list before it was waited for
   /// (synchronize). `stamps`: one an instruction, written until the work is done.
   void run(const StepList& list, std::span<Stamp> stamps);
+  /// A list behind another that may not have ended: lanes go on as they come to it. `opens`: behind work on
+  /// the compute stream, as the other.
+  void run(const StepList& list, const StepsUnderWay& steps, bool opens);
   /// Waits for all lanes; throws what any of them ran into.
   void synchronize();
   /// Waits until nothing is enqueued; forgets what went wrong. After an error.
@@ -61,10 +73,17 @@ class Executor {
   std::shared_ptr<const FlightRecord> flights() const { return flights_; }
 
  private:
+  /// The instruction's slots and buffers.
+  struct Places {
+    model::SlotIds slots;
+    schedule::Buffer input;
+    schedule::Buffer output;
+  };
+  static Places places_of(const Step& step, const Turns* turns, const StepsUnderWay& steps);
   /// Enqueues a step on its lane, with its waits and stamps.
-  void take(const Step& step, Stamp& stamp);
-  void enqueue(const Step& step, Stream& stream, Stamp& stamp);
-  void compute(const Step& step, Stream& stream, Stamp& stamp);
+  void take(const Step& step, const Places& places, Stamp& stamp);
+  void enqueue(const Step& step, const Places& places, Stream& stream, Stamp& stamp);
+  void compute(const Step& step, const Places& places, Stream& stream, Stamp& stamp);
   const Tensor& buffer(const schedule::Buffer& at) const;
 
   Device& device_;

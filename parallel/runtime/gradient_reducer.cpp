@@ -216,7 +216,8 @@ void GradientReducer::reduce(Stream& stream, const ModelStage& stage, int begin,
     const Event* done = &stage.unit_done(bucket.unit);
     if (done != waited) stream.wait(*done);
     waited = done;
-    reduce_bucket(stream, rank_.parameters().unit_gradients()[bucket.place].values, bucket, turn);
+    const model::ParameterStore& parameters = rank_.parameters();
+    reduce_bucket(stream, parameters.gradients(parameters.unit_gradients()[bucket.place]), bucket, turn);
   }
 }
 

@@ -33,9 +33,10 @@ UnitBuffers buffers_of(const RankConfig& common, int unit, bool shares_tied_weig
                       common.compute, shares_tied_weight, {shards, 0});
 }
 
-int64_t resident(const UnitBuffers& buffers) {
+int64_t resident(const RankConfig& common, const UnitBuffers& buffers) {
+  const size_t versions = common.weight_versions > 1 ? buffers.read_bytes + buffers.gradient_bytes : 0;
   return signed_bytes(buffers.master_bytes + 2 * buffers.moment_bytes + buffers.copy_bytes +
-                      buffers.gradient_bytes);
+                      buffers.gradient_bytes + versions);
 }
 
 StageConfig stage_of(int unit) {
@@ -145,7 +146,7 @@ planner::ModelCosts model_footprint(const RankConfig& common, math::Math& math,
       const model::CallSites sites = make_call_sites(math, alone);
       made.parameters = parameters[at];
       made.flops = flops[at] * static_cast<double>(costs.tokens);
-      made.resident_bytes = resident(buffers);
+      made.resident_bytes = resident(common, buffers);
       if (reduction.shards() > 1)
         made.resident_bytes += signed_bytes(
             model::block_sum_bytes(model::unit_parameters(section, model::unit_at(section, unit))));
@@ -160,8 +161,8 @@ planner::ModelCosts model_footprint(const RankConfig& common, math::Math& math,
   }
   if (section.tie_embeddings) {
     const int head = units - 1;
-    costs.tied_shared_bytes = resident(buffers_of(common, head, false, reduction.shards())) -
-                              resident(buffers_of(common, head, true, reduction.shards()));
+    costs.tied_shared_bytes = resident(common, buffers_of(common, head, false, reduction.shards())) -
+                              resident(common, buffers_of(common, head, true, reduction.shards()));
     RankConfig shared = common;
     shared.shard.count = reduction.shards();
     costs.tied_exchange_bytes = signed_bytes(tied_exchange_bytes(shared));

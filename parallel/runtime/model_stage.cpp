@@ -12,7 +12,8 @@ ModelStage::ModelStage(model::RankModel& rank, size_t index, const GradientWindo
       windows_(windows),
       begin_(stage_.config().begin) {
   Device& device = rank.memory().device();
-  recompute_stamps_.resize(2 * static_cast<size_t>(stage_.recomputing_units()));
+  for (std::vector<double>& stamps : recompute_stamps_)
+    stamps.resize(2 * static_cast<size_t>(stage_.recomputing_units()));
   for (int unit = begin_; marks_units && unit < stage_.config().end; ++unit) {
     unit_done_.push_back(device.create_event(fmt::format("gradients of unit {}", unit)));
     if (windows_.count() > 1)
@@ -30,19 +31,32 @@ void ModelStage::use_graphs(WorkGraphs& device, int stage, Tensor losses) {
 template <class Work>
 void ModelStage::as_graph(Stream& stream, schedule::Op op, const StageCall& call, bool losses,
                           const Work& work) {
-  const GraphKey key{op, call.slots, call.output, static_cast<int>(windows_.set(call.micro_batch)), pass_};
+  const GraphKey key{op,
+                     call.slots,
+                     call.output,
+                     static_cast<int>(set_of(call.micro_batch)),
+                     static_cast<int>(parameters_.selected_version()),
+                     pass_};
   if (losses) stage_.redirect_losses(losses_);
   graphs_->run(stream, key, work);
   if (!losses) return;
   stage_.redirect_losses({});
-  const Tensor place = rank_.losses().rows(call.micro_batch, 1);
+  const Tensor place = rank_.losses().rows(call.micro_batch % rank_.config().micro_batches, 1);
   stream.copy(place.data, losses_.data, losses_.bytes());
 }
 
-void ModelStage::serve(std::span<const model::SideBand> micro_batches, model::Pass pass) {
-  micro_batches_ = micro_batches;
+void ModelStage::serve(std::span<const model::SideBand> micro_batches, model::Pass pass, size_t step) {
+  micro_batches_[step] = micro_batches;
+  timed_[step] = false;
   pass_ = pass;
-  timed_ = false;
+}
+
+size_t ModelStage::step_of(int micro_batch) const {
+  return static_cast<size_t>(micro_batch / rank_.config().micro_batches);
+}
+
+size_t ModelStage::set_of(int micro_batch) const {
+  return rank_.config().weight_versions > 1 ? step_of(micro_batch) : windows_.set(micro_batch);
 }
 
 void ModelStage::gathered(Stream& stream, int unit) {
@@ -57,8 +71,9 @@ void ModelStage::await_parameters(Stream& stream) {
 
 void ModelStage::forward(Stream& stream, const StageCall& call) {
   if (call.input) model::take_from_wire(stream, rank_.math(), call.input, stage_.input(call.slots));
+  const auto micro_batch = static_cast<size_t>(call.micro_batch % rank_.config().micro_batches);
   // From memory of the host, which differs from step to step.
-  stage_.take_side_band(stream, call.slots, micro_batches_[static_cast<size_t>(call.micro_batch)]);
+  stage_.take_side_band(stream, call.slots, micro_batches_[step_of(call.micro_batch)][micro_batch]);
   const auto work = [&] { stage_.forward_units(stream, call.slots, call.micro_batch, pass_, call.output); };
   const bool waits = awaits_ && !graphs_;
   awaits_ = false;
@@ -77,9 +92,10 @@ void ModelStage::forward(Stream& stream, const StageCall& call) {
 void ModelStage::backward_input(Stream& stream, const StageCall& call) {
   if (call.input) model::take_from_wire(stream, rank_.math(), call.input, stage_.d_output(call.slots));
   // One micro-batch a step tells the share: stamps of all would have to be kept.
-  const bool timed = !timed_ && !recompute_stamps_.empty();
-  timed_ = true;
-  if (timed) stage_.time_recompute(recompute_stamps_);
+  const size_t step = step_of(call.micro_batch);
+  const bool timed = !timed_[step] && !recompute_stamps_[step].empty();
+  timed_[step] = true;
+  if (timed) stage_.time_recompute(recompute_stamps_[step]);
   // The last window is summed when all of it is complete.
   const bool marks = windows_.closes(call.micro_batch) && !input_done_.empty() &&
                      windows_.window(call.micro_batch) + 1 < windows_.count();
@@ -88,7 +104,7 @@ void ModelStage::backward_input(Stream& stream, const StageCall& call) {
       mark(stream, unit, phase);
     });
   }
-  parameters_.select_gradients(windows_.set(call.micro_batch));
+  parameters_.select_gradients(set_of(call.micro_batch));
   const auto work = [&] { stage_.backward_input(stream, call.slots, call.micro_batch, call.output); };
   if (graphs_ && !timed && !marks) {  // stamps and events are no part of graphs
     as_graph(stream, schedule::Op::backward_input, call, stage_.has_head(), work);
@@ -105,10 +121,10 @@ void ModelStage::mark(Stream& stream, int unit, model::Phase phase) {
   stream.record(*events[static_cast<size_t>(unit - begin_)]);
 }
 
-double ModelStage::recompute_seconds() const {
+double ModelStage::recompute_seconds(size_t step) const {
+  const std::vector<double>& stamps = recompute_stamps_[step];
   double seconds = 0;
-  for (size_t at = 0; at < recompute_stamps_.size(); at += 2)
-    seconds += recompute_stamps_[at + 1] - recompute_stamps_[at];
+  for (size_t at = 0; at < stamps.size(); at += 2) seconds += stamps[at + 1] - stamps[at];
   return seconds;
 }
 
@@ -119,7 +135,7 @@ void ModelStage::backward_weight(Stream& stream, const StageCall& call) {
       mark(stream, unit, phase);
     });
   }
-  parameters_.select_gradients(windows_.set(call.micro_batch));
+  parameters_.select_gradients(set_of(call.micro_batch));
   const auto work = [&] { stage_.backward_weight(stream, call.slots); };
   if (graphs_ && !marks) {
     as_graph(stream, schedule::Op::backward_weight, call, false, work);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <memory>
 #include <span>
 #include <vector>
@@ -27,7 +28,9 @@ class ModelStage final : public ExecutedStage {
   ActionGraphs* graphs() const { return graphs_.get(); }
 
   /// The side bands of the micro-batches of the calls that follow. They stay valid until the work is done.
-  void serve(std::span<const model::SideBand> micro_batches, model::Pass pass);
+  /// `step`: of two that are under way, whose micro-batch m is number m + RankConfig::micro_batches in
+  /// step 1.
+  void serve(std::span<const model::SideBand> micro_batches, model::Pass pass, size_t step = 0);
 
   /// On the gathers' stream, behind a unit's: the next forward waits for it, unit by unit. All units, before
   /// that forward is enqueued.
@@ -41,11 +44,15 @@ class ModelStage final : public ExecutedStage {
   /// What the unit accumulates in its I, or all, is complete: of the window that ended last among the calls
   /// so far. I is marked only where there are several windows.
   const Event& input_half_done(int unit) const { return *input_done_[static_cast<size_t>(unit - begin_)]; }
-  /// Seconds of recomputation inside the first I of the last step, once that was finished.
-  double recompute_seconds() const;
+  /// Seconds of recomputation inside the first I of the last step (of two, step 0 or 1), once that was
+  /// finished.
+  double recompute_seconds(size_t step = 0) const;
   const Event& unit_done(int unit) const { return *unit_done_[static_cast<size_t>(unit - begin_)]; }
 
  private:
+  size_t step_of(int micro_batch) const;
+  /// Of gradients, that the micro-batch accumulates in.
+  size_t set_of(int micro_batch) const;
   void mark(Stream& stream, int unit, model::Phase phase);
   /// `work` calls the stage, which writes to the losses of call.micro_batch.
   template <class Work>
@@ -60,10 +67,11 @@ class ModelStage final : public ExecutedStage {
   std::vector<std::unique_ptr<Event>> unit_done_;
   std::vector<std::unique_ptr<Event>> unit_gathered_;
   bool awaits_ = false;  ///< the next forward, its units' parameters
-  std::span<const model::SideBand> micro_batches_;
-  std::vector<double> recompute_stamps_;
+  /// By step.
+  std::array<std::span<const model::SideBand>, 2> micro_batches_;
+  std::array<std::vector<double>, 2> recompute_stamps_;
+  std::array<bool, 2> timed_{};  ///< the step's recomputation
   model::Pass pass_ = model::Pass::training;
-  bool timed_ = false;  ///< the step's recomputation
   std::unique_ptr<ActionGraphs> graphs_;
   Tensor losses_;
 };

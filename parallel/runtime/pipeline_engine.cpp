@@ -56,6 +56,7 @@ PipelineEngine::PipelineEngine(Device& device, math::Math& math, transport::Worl
   }
   reserve_host_memory();
   if (plan_.graphs) use_graphs();
+  if (plan_.overlaps()) use_two_versions();
   for (std::vector<Stamp>& stamps : stamps_) stamps.resize(training_.steps().size());
   abort_.emplace(world);
 }
@@ -67,13 +68,18 @@ void PipelineEngine::reserve_host_memory() {
   const size_t logits = logits_ ? static_cast<size_t>(logits_.elements()) : 0;
   const size_t scalars = aligned(sizeof(math::StepScalars));
   const size_t doubles = aligned((1 + losses) * sizeof(double));
-  host_memory_ =
-      device_.create_host_memory("what a step tells its host", scalars + doubles + logits * sizeof(float));
-  char* const begin = host_memory_->as<char>();
-  host_scalars_ = reinterpret_cast<math::StepScalars*>(begin);
-  host_sum_ = reinterpret_cast<double*>(begin + scalars);
+  const size_t told = scalars + doubles;
+  host_memory_ = device_.create_host_memory("what a step tells its host",
+                                            told_.size() * told + doubles + logits * sizeof(float));
+  char* begin = host_memory_->as<char>();
+  for (Told& each : told_) {
+    each.scalars = reinterpret_cast<math::StepScalars*>(begin);
+    each.losses = {reinterpret_cast<double*>(begin + scalars), losses};
+    begin += told;
+  }
+  host_sum_ = reinterpret_cast<double*>(begin);
   host_losses_ = {host_sum_ + 1, losses};
-  host_logits_ = {reinterpret_cast<float*>(begin + scalars + doubles), logits};
+  host_logits_ = {reinterpret_cast<float*>(begin + doubles), logits};
 }
 
 size_t PipelineEngine::index_of(int stage) const {
@@ -128,6 +134,8 @@ ExecutorParts PipelineEngine::executor_parts() {
   }
   parts.pipeline = communicators_.pipeline.get();
   parts.operations = this;
+  if (plan_.overlaps())
+    parts.before = [this](Stream& /*at*/, const schedule::Instruction& instruction) { select(instruction); };
   return parts;
 }
 
@@ -168,6 +176,11 @@ void PipelineEngine::start_step(const model::StepInputs& inputs, std::span<const
   if (micro_batches.size() != static_cast<size_t>(training_.micro_batches())) {
     throw UsageError(fmt::format("a step of {} micro-batches in a pipeline whose schedule has {}",
                                  micro_batches.size(), training_.micro_batches()));
+  }
+  if (plan_.overlaps()) {
+    if (rule.held || rule.loss_limit < std::numeric_limits<double>::infinity())
+      throw UsageError("a step that overlaps with the next is neither held nor judged by its loss");
+    return start_over(inputs, micro_batches);
   }
   rule_ = rule;
   target_tokens_ = inputs.target_tokens;
@@ -224,10 +237,22 @@ void PipelineEngine::sum_tied(Stream& at) {
 // that each micro-batch of a replica passed. It runs
 // on the compute stream: if anything failed there, it is dropped, the world stops, and no rank updates.
 void PipelineEngine::optimizer_step(Stream& at) {
+  if (plan_.overlaps()) {
+    update(at);
+    ++under_way_.updates;
+    return;
+  }
+  agree(at);
+  if (rule_.loss_limit < std::numeric_limits<double>::infinity()) judge_loss(at);
+  if (!rule_.held) update(at);
+}
+
+void PipelineEngine::agree(Stream& at) {
   model::OptimizerStep& optimizer = rank_.optimizer();
+  const auto step = plan_.overlaps() ? rank_.selected_step() : 0;
   optimizer.squares(at);
   const Tensor blocks = optimizer.block_sums();
-  at.stamp(&offered_);
+  at.stamp(&told_[step].offered);
   if (blocks) {
     communicators_.replicas->all_reduce(at, blocks, transport::Reduction::sum);
     optimizer.add_blocks(at);
@@ -242,27 +267,28 @@ void PipelineEngine::optimizer_step(Stream& at) {
     at.copy(ours.data, losses.data, losses.bytes());
   }
   if (world_.size() > 1) communicators_.all->all_reduce(at, agreement_, transport::Reduction::sum);
-  at.stamp(&agreed_);
+  at.stamp(&told_[step].agreed);
   at.copy(sums.data, squares.data, sums.bytes());
   optimizer.norm(at);
-  if (rule_.loss_limit < std::numeric_limits<double>::infinity()) judge_loss(at);
-  if (!rule_.held) update(at);
+  if (plan_.overlaps()) {
+    copy_results(at, step);
+    at.record(*told_[step].event);
+  }
 }
 
 // On the way, so that the host need not wait for the loss before the update is queued. The loss is what all
 // ranks have agreed on: they come to the same end.
 void PipelineEngine::judge_loss(Stream& at) {
-  at.copy(host_losses_.data(), agreed_losses_.data, agreed_losses_.bytes());
-  at.copy(host_scalars_, rank_.optimizer().scalars(), sizeof(*host_scalars_));
+  copy_results(at, 0);
   at.host_task("loss judged", 0, [this] {
-    if (!(mean_loss() <= rule_.loss_limit)) host_scalars_->apply = 0;
+    if (!(mean_loss() <= rule_.loss_limit)) told_[0].scalars->apply = 0;
   });
-  rank_.optimizer().overrule(at, host_scalars_);
+  rank_.optimizer().overrule(at, told_[0].scalars);
 }
 
 double PipelineEngine::mean_loss() const {
   double sum = 0;
-  for (const double loss : host_losses_) sum += loss;
+  for (const double loss : told_[0].losses) sum += loss;
   return sum / static_cast<double>(target_tokens_);
 }
 
@@ -283,17 +309,28 @@ void PipelineEngine::update(Stream& at) {
   rank_.optimizer().update(at);
 }
 
+void PipelineEngine::copy_results(Stream& at, size_t step) {
+  const Told& told = told_[step];
+  at.copy(told.losses.data(), agreed_losses_.data, agreed_losses_.bytes());
+  at.copy(told.scalars, rank_.optimizer().scalars(), sizeof(*told.scalars));
+}
+
+model::StepResult PipelineEngine::result_of(size_t step) const {
+  const Told& told = told_[step];
+  model::StepResult result;
+  for (const double loss : told.losses) result.loss_sum += loss;
+  result.gradient_norm = told.scalars->gradient_norm;
+  result.applied = told.scalars->apply != 0;
+  return result;
+}
+
 model::StepResult PipelineEngine::finish_step() {
+  if (plan_.overlaps()) return finish_over();
   guarded([&] {
-    stream().copy(host_losses_.data(), agreed_losses_.data, agreed_losses_.bytes());
-    stream().copy(host_scalars_, rank_.optimizer().scalars(), sizeof(*host_scalars_));
+    copy_results(stream(), 0);
     executor_.synchronize();
   });
-  model::StepResult result;
-  for (const double loss : host_losses_) result.loss_sum += loss;
-  result.gradient_norm = host_scalars_->gradient_norm;
-  result.applied = host_scalars_->apply != 0;
-  return result;
+  return result_of(0);
 }
 
 const StepList& PipelineEngine::evaluation_list(int micro_batches) {
@@ -319,6 +356,7 @@ double PipelineEngine::evaluate(std::span<const SideBand> micro_batches) {
 }
 
 double PipelineEngine::evaluate_unguarded(std::span<const SideBand> micro_batches) {
+  drain_unguarded();
   const auto group = static_cast<size_t>(rank_.config().micro_batches);
   *host_sum_ = 0;
   for (size_t first = 0; first < micro_batches.size(); first += group) {
@@ -341,6 +379,7 @@ double PipelineEngine::evaluate_unguarded(std::span<const SideBand> micro_batche
 std::span<const float> PipelineEngine::logits(const SideBand& micro_batch, int64_t row) {
   if (!logits_) throw UsageError("logits of a pipeline whose plan was not asked for them");
   guarded([&] {
+    drain_unguarded();
     forward_only({&micro_batch, 1});
     Stream& at = stream();
     const int last = plan_.last_stage();

@@ -20,6 +20,7 @@
 #include "parallel/runtime/model_stage.h"
 #include "parallel/runtime/parameter_gatherer.h"
 #include "parallel/runtime/pipeline_plan.h"
+#include "parallel/runtime/rolling_lists.h"
 
 namespace penstock::runtime {
 
@@ -68,6 +69,12 @@ class PipelineEngine final : private StepOperations {
   };
   /// Enqueues a whole step and returns; as many side bands as the plan has micro-batches. finish_step() comes
   /// before any other call.
+  ///
+  /// Where the plan overlaps, the next step may be started before this one was finished, and only then they
+  /// overlap: else the pipeline is drained. What is computed does not depend on it. Step s reads the weights
+  /// that the updates of steps 0 … s − 2 made (step 0 the first ones), and its own update comes behind that
+  /// of step s − 1. Between two steps the rank's state is that of a plan that does not overlap, and the
+  /// earlier version of the weights. There is no rule then but the finite norm.
   void start_step(const model::StepInputs& inputs, std::span<const model::SideBand> micro_batches,
                   const UpdateRule& rule);
   void start_step(const model::StepInputs& inputs, std::span<const model::SideBand> micro_batches) {
@@ -79,6 +86,11 @@ class PipelineEngine final : private StepOperations {
   /// Waits for the step that was started. The same on every rank: losses are added over all replicas, each in
   /// ascending order of its micro-batches, replicas in order.
   model::StepResult finish_step();
+  /// Lets what was started end, updates too. The results of steps that were not finished wait for
+  /// finish_step().
+  void drain();
+  /// Steps that were started and not finished.
+  int started_steps() const { return under_way_.unfinished; }
   /// The next step's update waits for `event` as it is recorded now: until then weights and moments stay as
   /// they are. It outlives that step.
   void hold_update_for(const Event& event) { held_for_ = &event; }
@@ -86,7 +98,7 @@ class PipelineEngine final : private StepOperations {
   double held_seconds() const { return held_[1] - held_[0]; }
   /// Of the last step, once it was finished, the same on every rank: summed over the target tokens of each
   /// micro-batch, those of replica 0 first.
-  std::span<const double> losses() const { return host_losses_; }
+  std::span<const double> losses() const { return told_[finished_].losses; }
   /// What the step did, when; complete once it was finished, overwritten `kept_steps` steps later.
   static constexpr size_t kept_steps = 4;
   std::span<const Stamp> stamps(uint64_t step) const { return stamps_[step % kept_steps]; }
@@ -94,11 +106,11 @@ class PipelineEngine final : private StepOperations {
   std::shared_ptr<const FlightRecord> flights() const { return executor_.flights(); }
   /// Seconds on the device's clock, of the last step, once it was finished: when the optimizer offered its
   /// squares and losses to all ranks, and when they had agreed.
-  double offered_seconds() const { return offered_; }
-  double agreed_seconds() const { return agreed_; }
+  double offered_seconds() const { return told_[finished_].offered; }
+  double agreed_seconds() const { return told_[finished_].agreed; }
   /// Of one of the rank's own stages: recomputation inside its first I of the last step.
   double recompute_seconds(int stage) const {
-    return stages_[static_cast<size_t>(stage)]->recompute_seconds();
+    return stages_[static_cast<size_t>(stage)]->recompute_seconds(finished_);
   }
 
   /// With a plan that has graphs: why something is not launched as one after all. Once; mostly empty.
@@ -138,6 +150,7 @@ class PipelineEngine final : private StepOperations {
  private:
   void reduce_gradients(Stream& stream, const schedule::Action& action, bool last) override;
   void sum_tied(Stream& stream) override;
+  void agree(Stream& stream) override;
   void optimizer_step(Stream& stream) override;
   void gather_parameters(Stream& stream, const schedule::Action& action) override;
 
@@ -168,6 +181,18 @@ class PipelineEngine final : private StepOperations {
   /// Among the rank's stages in the model's order.
   size_t index_of(int stage) const;
 
+  model::StepResult result_of(size_t step) const;
+  void copy_results(Stream& stream, size_t step);
+
+  // pipeline_overlap.cpp
+  void use_two_versions();
+  void start_over(const model::StepInputs& inputs, std::span<const model::SideBand> micro_batches);
+  model::StepResult finish_over();
+  /// What is enqueued next is this instruction's.
+  void select(const schedule::Instruction& instruction);
+  void drain_unguarded();
+  StepsUnderWay steps_under_way();
+
   // pipeline_search.cpp
   /// Stage `from` hands source() to target() of stage `to`, on whichever ranks they are.
   template <class Source, class Target>
@@ -190,19 +215,37 @@ class PipelineEngine final : private StepOperations {
   Tensor agreed_losses_;                         ///< its end
   Tensor logits_;                                ///< fp32 (V)
   Tensor arrival_;                               ///< a buffer of what arrives; absent where nothing does
-  std::unique_ptr<HostMemory> host_memory_;      ///< of the next four
-  math::StepScalars* host_scalars_ = nullptr;
+  std::unique_ptr<HostMemory> host_memory_;      ///< of the next three, and of what is told
   double* host_sum_ = nullptr;
-  std::span<double> host_losses_;
+  std::span<double> host_losses_;  ///< of an evaluation
   std::span<float> host_logits_;
+  /// What a step tells its host; where steps overlap, that of either parity.
+  struct Told {
+    math::StepScalars* scalars = nullptr;
+    std::span<double> losses;
+    double offered = 0;
+    double agreed = 0;
+    std::unique_ptr<Event> event;  ///< all of it is told; only where steps overlap
+  };
+  std::array<Told, 2> told_;
+  size_t finished_ = 0;  ///< of those, the step that was finished last
+  /// Where steps overlap.
+  struct UnderWay {
+    uint64_t updates = 0;            ///< that were enqueued: of steps 0 … updates − 1
+    std::array<uint64_t, 2> step{};  ///< by parity
+    uint64_t next = 0;               ///< to be finished
+    uint64_t last = 0;               ///< that was started
+    int unfinished = 0;
+    bool open = false;  ///< not drained
+  };
+  UnderWay under_way_;
+  std::unique_ptr<RollingLists> rolling_;
   StepList training_;
   std::map<int, StepList> evaluations_;
   std::array<std::vector<Stamp>, kept_steps> stamps_;
   std::vector<Stamp> evaluation_stamps_;
   UpdateRule rule_;
   int64_t target_tokens_ = 1;
-  double offered_ = 0;
-  double agreed_ = 0;
   const Event* held_for_ = nullptr;
   std::array<double, 2> held_{};
   Executor executor_;

@@ -24,16 +24,25 @@ using schedule::Schedule;
 
 namespace {
 
-Schedule make_schedule(const ParallelSection& parallel, int64_t micro_batches) {
+Schedule make_schedule(const ParallelSection& parallel, int64_t micro_batches, int steps = 1) {
   schedule::ScheduleOptions options;
   options.ranks = static_cast<int>(parallel.pipeline);
   options.micro_batches = static_cast<int>(micro_batches);
   options.chunks = static_cast<int>(parallel.chunks);
   options.warmup_slack = static_cast<int>(parallel.warmup_slack);
+  options.steps = steps;
   Schedule made = schedule::generate(parallel.schedule, options);
-  if (made.asynchronous) {
-    throw UsageError(
-        fmt::format("schedule \"{}\" is asynchronous: ranks run synchronous schedules", parallel.schedule));
+  if (made.asynchronous && parallel.sharded_optimizer) {
+    throw UsageError(fmt::format(
+        "parallel.sharded_optimizer: schedule \"{}\" keeps its second version of the weights whole on every "
+        "replica; set it to false",
+        parallel.schedule));
+  }
+  if (made.asynchronous && parallel.reduce_every > 0 && parallel.reduce_every < micro_batches) {
+    throw UsageError(fmt::format(
+        "parallel.reduce_every = {}: schedule \"{}\" has two sets of gradients for its two steps under way, "
+        "and none for partial sums; set it to 0",
+        parallel.reduce_every, parallel.schedule));
   }
   if (made.copies == 1) return made;
   if (const std::string refusal = copies_refusal(made); !refusal.empty())
@@ -114,7 +123,8 @@ int buffers(const PipelinePlan& plan, int rank, BufferPool pool) {
   const auto count = [&](const Program& program) {
     return program.ranks[static_cast<size_t>(rank)].buffers[static_cast<size_t>(pool)];
   };
-  return std::max(count(plan.training), count(plan.evaluation));
+  const int most = std::max(count(plan.training), count(plan.evaluation));
+  return plan.rolling ? std::max(most, count(plan.rolling->window)) : most;
 }
 
 std::vector<RecomputeMode> modes(const RecomputeSection& recompute, size_t stages) {
@@ -148,7 +158,8 @@ model::RankConfig rank_config(const PipelineRequest& request, const PipelinePlan
             [](const model::StageConfig& a, const model::StageConfig& b) { return a.begin < b.begin; });
   config.output_buffers = std::max(1, buffers(plan, rank, BufferPool::activation_out));
   config.d_input_buffers = std::max(1, buffers(plan, rank, BufferPool::gradient_out));
-  config.gradient_sets = plan.reduction.windows.sets();
+  config.weight_versions = plan.overlaps() ? 2 : 1;
+  config.gradient_sets = std::max(config.weight_versions, plan.reduction.windows.sets());
   config.shard.count = plan.reduction.shards();
   config.runtime_memory = reduction_memory(config, plan.reduction);
   const auto add = [&](ArenaTag tag, const char* name, size_t bytes) {
@@ -231,6 +242,10 @@ PipelinePlan plan_pipeline(const PipelineRequest& request) {
   options.tied_embeddings = request.common.model.tie_embeddings;
   options.sharded_optimizer = plan.reduction.shards() > 1;
   plan.training = lower(schedule, costs, options);
+  if (schedule.asynchronous) {
+    const int steps = schedule::RollingProgram::steps;
+    plan.rolling = roll(make_schedule(parallel, request.common.micro_batches, steps), costs, options);
+  }
   plan.evaluation = forward_only(schedule, static_cast<int>(request.common.micro_batches));
   for (int rank = 0; rank < plan.topology.pipeline(); ++rank)
     plan.ranks.push_back(rank_config(request, plan, rank));

@@ -9,6 +9,7 @@
 #include "parallel/runtime/gradient_reducer.h"
 #include "parallel/runtime/topology.h"
 #include "parallel/schedule/program.h"
+#include "parallel/schedule/rolling.h"
 
 namespace penstock::runtime {
 
@@ -32,12 +33,15 @@ struct PipelinePlan {
   Topology topology{1, 1, RankOrder::pipeline_first};
   std::vector<int> units;  ///< (S) of each block of the model: a stage, and its second copy if there are two
   schedule::Program training;
+  std::optional<schedule::RollingProgram> rolling;  ///< asynchronous schedules: how steps follow one another
   schedule::Program evaluation;  ///< forwards of as many micro-batches as training has, by the first copy
   ReductionOptions reduction;
   std::vector<model::RankConfig>
       ranks;            ///< by pipeline rank, complete; of the first member of each optimizer
   bool graphs = false;  ///< as the request's
 
+  /// Two steps may be under way (PipelineEngine::start_step).
+  bool overlaps() const { return rolling.has_value(); }
   /// Stages of all copies of the weights: stage S + i is block i of the second.
   int stages() const { return training.schedule.stages(); }
   /// The first unit of a stage, and how many it has.

@@ -88,6 +88,7 @@ std::optional<PipelineEngine::Finding> PipelineEngine::find_nonfinite(
     std::span<const SideBand> micro_batches) {
   std::optional<Finding> found;
   guarded([&] {
+    drain_unguarded();
     gather_parameters();
     for (size_t m = 0; m < micro_batches.size() && !found; ++m) {
       rank_.zero_losses(stream());

@@ -37,7 +37,7 @@ std::vector<SleepingStage::WindowEnd> window_ends(const schedule::Program& progr
 
 ReplayEngine::ReplayEngine(Device& device, transport::World& world, transport::World& sums,
                            const schedule::Program& program, const ReplayTimes& times, int64_t message_bytes,
-                           const StageMaker& make_stage)
+                           const StageMaker& make_stage, const schedule::RollingProgram* rolling)
     : device_(device),
       clock_(*device.options().clock),
       world_(world),
@@ -45,16 +45,24 @@ ReplayEngine::ReplayEngine(Device& device, transport::World& world, transport::W
       times_(times),
       rank_(world.rank()),
       blocks_(program.schedule.blocks()),
+      asynchronous_(program.schedule.asynchronous),
       list_(device, program, rank_),
-      stamps_(list_.steps().size()),
-      executor_(device, executor_parts(program, message_bytes, make_stage)),
+      executor_(device, executor_parts(program, message_bytes, make_stage, rolling)),
       abort_world_(world),
-      abort_sums_(sums) {}
+      abort_sums_(sums) {
+  for (std::vector<Stamp>& stamps : stamps_) stamps.resize(list_.steps().size());
+  if (rolling == nullptr) return;
+  rolling_ =
+      std::make_unique<RollingLists>(device, *rolling, program, rank_, executor_.stream(Lane::compute));
+  for (auto& event : agreed_) event = device.create_event("step agreed");
+  executor_.synchronize();
+}
 
 ReplayEngine::~ReplayEngine() = default;
 
 ExecutorParts ReplayEngine::executor_parts(const schedule::Program& program, int64_t message_bytes,
-                                           const StageMaker& make_stage) {
+                                           const StageMaker& make_stage,
+                                           const schedule::RollingProgram* rolling) {
   const schedule::Schedule& schedule = program.schedule;
   if (world_.size() != schedule.ranks || sums_.size() != schedule.ranks) {
     throw UsageError(fmt::format("a replay of {} pipeline ranks in worlds of {} and {}", schedule.ranks,
@@ -92,7 +100,9 @@ ExecutorParts ReplayEngine::executor_parts(const schedule::Program& program, int
     }
     parts.stages.push_back(stages_.back().get());
   }
-  const auto& counts = program.ranks[static_cast<size_t>(rank_)].buffers;
+  auto counts = program.ranks[static_cast<size_t>(rank_)].buffers;
+  for (size_t pool = 0; rolling != nullptr && pool < counts.size(); ++pool)
+    counts[pool] = std::max(counts[pool], rolling->window.ranks[static_cast<size_t>(rank_)].buffers[pool]);
   size_t bytes = 0;
   for (const int count : counts)
     bytes += static_cast<size_t>(count) * aligned(static_cast<size_t>(message_bytes));
@@ -105,25 +115,51 @@ ExecutorParts ReplayEngine::executor_parts(const schedule::Program& program, int
   parts.pipeline = pipeline_.get();
   parts.operations = this;
   parts.before = [this](Stream& stream, const Instruction& instruction) {
+    select(instruction);
     if (instruction.kind != InstructionKind::compute) return;
-    if (host_seconds_ > 0) enqueue_sleep(stream, clock_, "host", host_seconds_);
+    const double late = host_seconds_[enqueued_];
+    if (late > 0) enqueue_sleep(stream, clock_, "host", late);
   };
   return parts;
 }
 
-void ReplayEngine::start_step(uint64_t step) {
-  host_seconds_ = times_.host(step, rank_);
-  rank_factor_ = times_.rank_factor(step, rank_);
+void ReplayEngine::select(const Instruction& instruction) {
+  enqueued_ = static_cast<size_t>(instruction.step);
   for (const auto& stage : stages_) {
-    if (stage) stage->begin(step, rank_factor_);
+    if (stage) stage->begin(step_[enqueued_], rank_factor_[enqueued_]);
   }
+}
+
+StepsUnderWay ReplayEngine::steps_under_way() {
+  StepsUnderWay steps;
+  for (size_t at = 0; at < step_.size(); ++at) {
+    steps.first_micro_batch[at] = step_[at] * static_cast<uint64_t>(list_.micro_batches());
+    steps.stamps[at] = stamps_[step_[at] % kept];
+  }
+  return steps;
+}
+
+void ReplayEngine::start_step(uint64_t step) {
+  // One alone is step 0 of its program.
+  const size_t at = rolling_ ? static_cast<size_t>(step % 2) : 0;
+  step_[at] = last_ = step;
+  host_seconds_[at] = times_.host(step, rank_);
+  rank_factor_[at] = times_.rank_factor(step, rank_);
+  StepTimes& times = step_times_[step % kept];
   Stream& compute = executor_.stream(Lane::compute);
-  compute.stamp(&step_times_.begin);
-  pause(times_.pause(step, Disturbance::Kind::evaluation), "evaluation", &step_times_.evaluated);
-  pause(times_.pause(step, Disturbance::Kind::checkpoint), "checkpoint", &step_times_.checkpointed);
-  pause(times_.data(step, rank_), "data", &step_times_.loaded);
-  executor_.run(list_, stamps_);
-  compute.stamp(&step_times_.end);
+  compute.stamp(&times.begin);
+  pause(times_.pause(step, Disturbance::Kind::evaluation), "evaluation", &times.evaluated);
+  pause(times_.pause(step, Disturbance::Kind::checkpoint), "checkpoint", &times.checkpointed);
+  pause(times_.data(step, rank_), "data", &times.loaded);
+  if (!rolling_) {
+    executor_.run(list_, stamps_[step % kept]);
+  } else {
+    if (!open_) step_[1 - at] = step + 1;  // of which nothing is in the list
+    executor_.run(open_ ? rolling_->follow(at) : rolling_->start(at), steps_under_way(), !open_);
+    open_ = true;
+  }
+  ++started_;
+  compute.stamp(&times.end);
 }
 
 void ReplayEngine::pause(double seconds, const char* name, double* end) {
@@ -133,12 +169,25 @@ void ReplayEngine::pause(double seconds, const char* name, double* end) {
 }
 
 void ReplayEngine::finish_step() {
-  executor_.synchronize();
+  const uint64_t step = last_ + 1 - static_cast<uint64_t>(started_--);
+  const size_t at = rolling_ ? static_cast<size_t>(step % 2) : 0;
+  finished_ = step % kept;
+  if (rolling_ && step == last_) {
+    executor_.run(rolling_->drain(at), steps_under_way(), false);
+    executor_.stream(Lane::compute).stamp(&step_times_[finished_].end);
+    open_ = false;
+  }
+  if (rolling_ && step != last_) {
+    agreed_[at]->synchronize();
+  } else {
+    executor_.synchronize();
+  }
   // Pauses, and a late host's delays, stood in the stream for what the host would have done before it
   // enqueued.
-  for (Stamp& stamp : stamps_) {
-    const bool late = host_seconds_ > 0 && stamp.instruction->kind == InstructionKind::compute;
-    stamp.enqueued = std::max(stamp.enqueued, late ? stamp.start : step_times_.loaded);
+  for (Stamp& stamp : stamps_[finished_]) {
+    if (open_ && &stamp == &stamps_[finished_].back()) break;  // the optimizer's is ahead
+    const bool late = host_seconds_[at] > 0 && stamp.instruction->kind == InstructionKind::compute;
+    stamp.enqueued = std::max(stamp.enqueued, late ? stamp.start : step_times_[finished_].loaded);
   }
 }
 
@@ -161,10 +210,15 @@ void ReplayEngine::sum_tied(Stream& stream) {
   enqueue_sleep(stream, clock_, "tied sum", times_.costs().tied_sum);
 }
 
+void ReplayEngine::agree(Stream& stream) {
+  all_->barrier(stream);
+  if (rolling_) stream.record(*agreed_[enqueued_]);
+}
+
 // Ranks agree on norm and losses here, as PipelineEngine's do.
 void ReplayEngine::optimizer_step(Stream& stream) {
-  all_->barrier(stream);
-  enqueue_sleep(stream, clock_, "optimizer step", rank_factor_ * times_.costs().optimizer_step);
+  if (!asynchronous_) agree(stream);
+  enqueue_sleep(stream, clock_, "optimizer step", rank_factor_[enqueued_] * times_.costs().optimizer_step);
 }
 
 }  // namespace penstock::runtime

@@ -12,6 +12,7 @@
 #include "parallel/runtime/disturbance.h"
 #include "parallel/runtime/executor.h"
 #include "parallel/runtime/replay_times.h"
+#include "parallel/runtime/rolling_lists.h"
 #include "parallel/runtime/sleeping_stage.h"
 
 namespace penstock::runtime {
@@ -45,32 +46,41 @@ class ReplayEngine final : private StepOperations {
   /// slow-down.
   ReplayEngine(Device& device, transport::World& world, transport::World& sums,
                const schedule::Program& program, const ReplayTimes& times, int64_t message_bytes = 1,
-               const StageMaker& make_stage = {});
+               const StageMaker& make_stage = {}, const schedule::RollingProgram* rolling = nullptr);
   ~ReplayEngine() override;
   ReplayEngine(const ReplayEngine&) = delete;
   ReplayEngine& operator=(const ReplayEngine&) = delete;
 
-  /// Enqueues a whole step and returns. finish_step() comes before the next.
+  /// Enqueues a whole step and returns. finish_step() comes before the next; if steps overlap, before the one
+  /// after the next.
   void start_step(uint64_t step);
-  /// Waits for the step that was started.
+  /// Waits for the step that was started first. If none follows that it would overlap with, the pipeline is
+  /// drained.
   void finish_step();
+  int started_steps() const { return started_; }
 
   /// Of the step that was finished last: one an instruction of the rank's list. On a virtual clock a host
   /// enqueues at once, where it is not made late.
-  std::span<const Stamp> stamps() const { return stamps_; }
-  const StepTimes& times() const { return step_times_; }
+  std::span<const Stamp> stamps() const { return stamps_[finished_]; }
+  /// If steps overlap, the optimizer step of the step before; that of the step itself may be ahead.
+  const Stamp& optimizer_before() const { return stamps_[(finished_ + kept - 1) % kept].back(); }
+  const StepTimes& times() const { return step_times_[finished_]; }
 
  private:
   void reduce_gradients(Stream& stream, const schedule::Action& action, bool last) override;
   void sum_tied(Stream& stream) override;
+  void agree(Stream& stream) override;
   void optimizer_step(Stream& stream) override;
   void gather_parameters(Stream& /*stream*/, const schedule::Action& /*action*/) override {}  // refused
 
   ExecutorParts executor_parts(const schedule::Program& program, int64_t message_bytes,
-                               const StageMaker& make_stage);
+                               const StageMaker& make_stage, const schedule::RollingProgram* rolling);
   /// Waits for the communicator's other rank. `bytes`: two, of this pair alone.
   static void meet(Stream& stream, transport::Communicator& pair, std::byte* bytes);
   void pause(double seconds, const char* name, double* end);
+  StepsUnderWay steps_under_way();
+  /// What is enqueued next is of the step.
+  void select(const schedule::Instruction& instruction);
 
   Device& device_;
   const Clock& clock_;
@@ -79,9 +89,12 @@ class ReplayEngine final : private StepOperations {
   const ReplayTimes& times_;
   const int rank_;
   const int blocks_;
-  // Of the step.
-  double host_seconds_ = 0;
-  double rank_factor_ = 1;
+  const bool asynchronous_;
+  static constexpr size_t kept = 4;  ///< steps
+  // Of two steps that may overlap, by parity.
+  std::array<double, 2> host_seconds_{};
+  std::array<double, 2> rank_factor_{1, 1};
+  std::array<uint64_t, 2> step_{};
   std::unique_ptr<transport::Communicator> pipeline_;
   std::unique_ptr<transport::Communicator> tied_;  ///< of a tied exchange, where we are in one
   std::unique_ptr<transport::Communicator>
@@ -90,9 +103,16 @@ class ReplayEngine final : private StepOperations {
   std::array<std::byte, 4> meeting_bytes_{};
   std::vector<std::unique_ptr<SleepingStage>> stages_;  ///< by stage of the model; null: another rank's
   StepList list_;
-  std::vector<Stamp> stamps_;
-  StepTimes step_times_;
+  std::array<std::unique_ptr<Event>, 2> agreed_;
+  size_t enqueued_ = 0;  ///< the parity of what is enqueued
+  uint64_t last_ = 0;    ///< that was started
+  int started_ = 0;      ///< and not finished
+  bool open_ = false;    ///< not drained
+  size_t finished_ = 0;  ///< place of the step that was finished last
+  std::array<std::vector<Stamp>, kept> stamps_;
+  std::array<StepTimes, kept> step_times_{};
   Executor executor_;
+  std::unique_ptr<RollingLists> rolling_;
   transport::AbortOnUnwind abort_world_;
   transport::AbortOnUnwind abort_sums_;
 };

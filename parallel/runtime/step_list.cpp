@@ -1,5 +1,7 @@
 #include "parallel/runtime/step_list.h"
 
+#include <utility>
+
 #include <fmt/format.h>
 
 #include "kernels/device/error.h"
@@ -20,6 +22,7 @@ Lane lane_of(InstructionKind kind) {
       return Lane::compute;
     case InstructionKind::reduce_gradients:
     case InstructionKind::sum_tied:
+    case InstructionKind::agree:
     case InstructionKind::gather_parameters:
       return Lane::reduction;
   }
@@ -49,7 +52,8 @@ StepList::StepList(Device& device, const schedule::Program& program, int rank)
   const SlotPlan slots = plan_slots(program, rank);
   const int first = wiring.first[static_cast<size_t>(rank)];
   for (size_t i = 0; i < instructions.size(); ++i)
-    steps_.push_back({instructions[i], lane_of(instructions[i].kind), slots.slots[i], {}, nullptr, nullptr});
+    steps_.push_back(
+        {instructions[i], lane_of(instructions[i].kind), slots.slots[i], {}, nullptr, nullptr, i, nullptr});
   if (auto* profiler = dynamic_cast<ProfilerRanges*>(&device)) {
     for (Step& step : steps_) {
       ranges_.push_back(profiler->create_range(in_words(step.instruction)));
@@ -78,5 +82,8 @@ StepList::StepList(Device& device, const schedule::Program& program, int rank)
     }
   }
 }
+
+StepList::StepList(std::vector<Step> steps, const Turns& turns)
+    : steps_(std::move(steps)), micro_batches_(turns.micro_batches), turns_(turns) {}
 
 }  // namespace penstock::runtime

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -31,6 +32,17 @@ struct Step {
   Event* done = nullptr;
   /// Named as in traces; null where the device has no profiler.
   ProfilerRange* range = nullptr;
+  /// Its place among the stamps of its step, and what they name; null: `instruction`.
+  size_t stamp = 0;
+  const schedule::Instruction* named = nullptr;
+};
+
+/// Where slots and buffers are taken in turn (schedule/rolling.h): of how many. Micro-batch i of the run has
+/// number i mod each.
+struct Turns {
+  int micro_batches = 1;  ///< of a step
+  model::SlotIds slots;
+  std::array<int, schedule::buffer_pools> buffers{};
 };
 
 /// A rank's program, ready to be enqueued any number of times, with the events that join its lanes.
@@ -45,11 +57,15 @@ class StepList {
   /// `program` is complete for all ranks: who meets whom is checked. UsageError where it does not fit
   /// together.
   StepList(Device& device, const schedule::Program& program, int rank);
+  /// Steps that were prepared elsewhere (rolling_lists.h), whose places are taken in turn.
+  StepList(std::vector<Step> steps, const Turns& turns);
 
   const std::vector<Step>& steps() const { return steps_; }
   /// How many of the last steps are enqueued first.
   size_t gathers() const { return gathers_; }
   int micro_batches() const { return micro_batches_; }
+  /// Null: places are fixed.
+  const Turns* turns() const { return turns_ ? &*turns_ : nullptr; }
 
  private:
   std::vector<Step> steps_;
@@ -57,6 +73,7 @@ class StepList {
   std::vector<std::unique_ptr<ProfilerRange>> ranges_;
   size_t gathers_ = 0;
   int micro_batches_;
+  std::optional<Turns> turns_;
 };
 
 }  // namespace penstock::runtime

@@ -139,6 +139,13 @@ int copies_of(const std::string& name) {
   return 1;
 }
 
+int versions_of(const std::string& name) {
+  for (const ScheduleKind& kind : schedule_kinds()) {
+    if (name == kind.name) return kind.versions;
+  }
+  return 1;
+}
+
 Schedule generate(const std::string& name, const ScheduleOptions& asked) {
   if (name.rfind("file:", 0) == 0) return read_csv_file(name.substr(5), asked);
   check(name, out_of_range("pipeline ranks P", asked.ranks, 1, max_ranks));

@@ -33,6 +33,8 @@ const ScheduleKind& find_schedule_kind(const std::string& name);
 
 // Copies of the weights that the schedule of that name runs; 1 for what the table does not name.
 int copies_of(const std::string& name);
+// Versions of them that it keeps, one step after another; likewise.
+int versions_of(const std::string& name);
 
 // The schedule `name`, or the one in a file for "file:<path>" (which must fit the options).
 // Throws ScheduleError for an unknown name, and for options that the definition does not allow.

@@ -26,11 +26,13 @@ class CollectiveCheck {
   void run() {
     const std::vector<Collective> expected =
         plan_collectives(program_.schedule, graph_, Costs{}, program_.options);
-    std::vector<std::array<std::pair<int, int>, 2>> places;  // (rank, position) of both ends
+    std::vector<std::vector<std::pair<int, int>>> places;  // (rank, position) of all ends
     for (const Collective& each : expected) {
       auto& place = places.emplace_back();
-      place[0] = {each.rank, find(each.rank, each.here)};
-      place[1] = {each.here.peer, each.there ? find(each.here.peer, *each.there) : -1};
+      if (!each.everywhere) place.emplace_back(each.rank, find(each.rank, each.here));
+      if (each.there) place.emplace_back(each.here.peer, find(each.here.peer, *each.there));
+      for (int rank = 0; each.everywhere && rank < program_.schedule.ranks; ++rank)
+        place.emplace_back(rank, find(rank, each.here));
       for (const auto& [rank, position] : place) {
         if (position < 0) continue;
         for (const int id : each.after_actions) {
@@ -78,10 +80,10 @@ class CollectiveCheck {
     const auto& list = program_.ranks[static_cast<size_t>(rank)].instructions;
     auto& used = used_[static_cast<size_t>(rank)];
     for (size_t i = 0; i < list.size(); ++i) {
-      const bool matches =
-          used[i] == 0 && list[i].kind == wanted.kind && list[i].step == wanted.step &&
-          list[i].last == wanted.last && list[i].peer == wanted.peer &&
-          (wanted.kind == InstructionKind::optimizer_step || list[i].action == wanted.action);
+      const bool matches = used[i] == 0 && list[i].kind == wanted.kind && list[i].step == wanted.step &&
+                           list[i].last == wanted.last && list[i].peer == wanted.peer &&
+                           (wanted.kind == InstructionKind::optimizer_step ||
+                            wanted.kind == InstructionKind::agree || list[i].action == wanted.action);
       if (!matches) continue;
       used[i] = 1;
       return static_cast<int>(i);

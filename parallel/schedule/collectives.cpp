@@ -65,8 +65,10 @@ class Plan {
           add_single(InstructionKind::sum_tied, copy, step, costs_.tied_sum).here.peer = owner(copy);
       }
     }
+    std::optional<size_t> agreement;
+    if (schedule_.asynchronous) agreement = add_agreement(step);
     std::vector<size_t> optimizers;
-    for (int rank = 0; rank < schedule_.ranks; ++rank) add_optimizer(rank, step, optimizers);
+    for (int rank = 0; rank < schedule_.ranks; ++rank) add_optimizer(rank, step, agreement, optimizers);
     if (options_.sharded_optimizer) add_gathers(step, optimizers);
   }
 
@@ -158,7 +160,32 @@ class Plan {
     }
   }
 
-  void add_optimizer(int rank, int step, std::vector<size_t>& optimizers) {
+  size_t add_agreement(int step) {
+    Collective& made = plan_.emplace_back();
+    made.everywhere = true;
+    made.here.kind = InstructionKind::agree;
+    made.here.step = step;
+    for (int stage = 0; stage < schedule_.stages(); ++stage) {
+      const std::optional<size_t>& tail = tail_[static_cast<size_t>(stage)];
+      if (tail) made.after.push_back(*tail);
+      if (last(stage, step) >= 0) made.after_actions.push_back(last(stage, step));
+    }
+    return plan_.size() - 1;
+  }
+
+  // Late: until then the sums of other ranks may arrive.
+  void put_before_its_readers(Collective& made, int rank, int step) {
+    int first = graph_.first(rank + 1);
+    for (const int stage : owned_[static_cast<size_t>(rank)]) {
+      if (step + 2 >= schedule_.steps) break;
+      const int reader = graph_.forward(stage, (step + 2) * schedule_.micro_batches);
+      if (reader >= 0) first = std::min(first, reader);
+    }
+    if (first < graph_.first(rank + 1)) made.before_actions.push_back(first);
+    if (first > graph_.first(rank)) made.put_behind = first - 1;
+  }
+
+  void add_optimizer(int rank, int step, std::optional<size_t> agreement, std::vector<size_t>& optimizers) {
     Collective& made = plan_.emplace_back();
     made.rank = rank;
     made.cost = costs_.optimizer_step;
@@ -168,6 +195,10 @@ class Plan {
       const std::optional<size_t>& tail = tail_[static_cast<size_t>(stage)];
       if (tail) made.after.push_back(*tail);
       if (last(stage, step) >= 0) made.after_actions.push_back(last(stage, step));
+    }
+    if (agreement) {
+      made.after.push_back(*agreement);
+      put_before_its_readers(made, rank, step);
     }
     optimizers.push_back(plan_.size() - 1);
   }

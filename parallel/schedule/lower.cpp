@@ -181,7 +181,9 @@ class Lowering {
       const Collective& at = collectives_[index];
       for (const int id : at.after_actions) after_action_[id].push_back(collective_node(index));
       for (const size_t other : at.after) after_collective_[other].push_back(collective_node(index));
-      pending_[collective_node(index)] = static_cast<int>(at.after_actions.size() + at.after.size());
+      if (at.put_behind >= 0) after_action_[at.put_behind].push_back(collective_node(index));
+      pending_[collective_node(index)] =
+          static_cast<int>(at.after_actions.size() + at.after.size()) + (at.put_behind >= 0 ? 1 : 0);
       for (const int id : at.before_actions) ++pending_[static_cast<size_t>(head_of(id))];
     }
   }
@@ -313,7 +315,8 @@ class Lowering {
     Collective& at = collectives_[index];
     const bool over_replicas = at.here.kind == InstructionKind::reduce_gradients ||
                                at.here.kind == InstructionKind::gather_parameters;
-    if (over_replicas || at.there) at.here.order = program_.orders++;
+    if (over_replicas || at.there || at.everywhere) at.here.order = program_.orders++;
+    if (at.everywhere) return start_everywhere(at, index, now);
     program_.ranks[static_cast<size_t>(at.rank)].instructions.push_back(at.here);
     if (at.there) {
       at.there->order = at.here.order;
@@ -323,6 +326,16 @@ class Lowering {
     for (const size_t node : after_collective_[index]) release(node, end);
     for (const int id : at.before_actions) release(static_cast<size_t>(head_of(id)), end);
     return end;
+  }
+
+  double start_everywhere(Collective& at, size_t index, double now) {
+    const auto owned = schedule_.stages_by_rank();
+    for (size_t rank = 0; rank < owned.size(); ++rank) {
+      at.here.action.stage = owned[rank].front();
+      program_.ranks[rank].instructions.push_back(at.here);
+    }
+    for (const size_t node : after_collective_[index]) release(node, now + at.cost);
+    return now + at.cost;
   }
 
   const Schedule& schedule_;

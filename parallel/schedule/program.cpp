@@ -16,6 +16,8 @@ const char* to_string(InstructionKind kind) {
       return "reduce gradients";
     case InstructionKind::sum_tied:
       return "sum tied gradients";
+    case InstructionKind::agree:
+      return "agree";
     case InstructionKind::optimizer_step:
       return "optimizer step";
     case InstructionKind::gather_parameters:
@@ -46,6 +48,7 @@ std::string to_string(const Instruction& instruction) {
       return fmt::format("send {} to rank {}", to_string(instruction.action), instruction.peer);
     case InstructionKind::receive:
       return fmt::format("receive {} from rank {}", to_string(instruction.action), instruction.peer);
+    case InstructionKind::agree:
     case InstructionKind::optimizer_step:
       return to_string(instruction.kind);
     case InstructionKind::reduce_gradients:

@@ -19,8 +19,11 @@ enum class InstructionKind : std::uint8_t {
   compute,
   send,
   receive,
-  reduce_gradients,   // a stage's gradients, over the replicas and over the copies of the weights
-  sum_tied,           // the tied embedding's two accumulators, over the ranks of the first and the last stage
+  reduce_gradients,  // a stage's gradients, over the replicas and over the copies of the weights
+  sum_tied,          // the tied embedding's two accumulators, over the ranks of the first and the last stage
+  // Asynchronous schedules: all ranks of all replicas agree on norm and losses, beside the next step's
+  // actions. Elsewhere the optimizer step begins with it.
+  agree,
   optimizer_step,     // the rank's; the point where a step needs its global answer (norm, vote)
   gather_parameters,  // a stage's, over the replicas (sharded optimizer)
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <queue>
 #include <tuple>
 
@@ -38,6 +39,7 @@ class Simulation {
       const int partner = wiring_.partner[id];
       node_of_[id] = partner >= 0 ? std::min(partner, static_cast<int>(id)) : static_cast<int>(id);
     }
+    meet_to_agree();
     pending_.assign(size, 0);
     spans_.assign(size, {});
     version_.assign(size, 0);
@@ -73,8 +75,11 @@ class Simulation {
     if (ended != nodes) throw ScheduleError("the program deadlocks: validate it before it is simulated");
     Timeline timeline;
     timeline.spans.resize(static_cast<size_t>(schedule_.ranks));
-    for (size_t id = 0; id < spans_.size(); ++id)
+    for (size_t id = 0; id < spans_.size(); ++id) {
+      if (at(static_cast<int>(id)).kind == InstructionKind::agree)
+        spans_[id] = spans_[static_cast<size_t>(node_of_[id])];
       timeline.spans[static_cast<size_t>(ranks_[id])].push_back(spans_[id]);
+    }
     return timeline;
   }
 
@@ -96,6 +101,15 @@ class Simulation {
 
   const Instruction& at(int id) const { return *instructions_[static_cast<size_t>(id)]; }
   bool is_compute(int id) const { return at(id).kind == InstructionKind::compute; }
+
+  // All ranks' agreements of a step are one node.
+  void meet_to_agree() {
+    std::map<int, int> first;
+    for (size_t id = 0; id < instructions_.size(); ++id) {
+      if (at(static_cast<int>(id)).kind == InstructionKind::agree)
+        node_of_[id] = first.emplace(at(static_cast<int>(id)).step, static_cast<int>(id)).first->second;
+    }
+  }
 
   void connect() {
     if (program_.options.fuse_pairs) fuse();
@@ -158,6 +172,8 @@ class Simulation {
                (instruction.last ? 1.0 : 0.5);
       case InstructionKind::sum_tied:
         return costs_.tied_sum;
+      case InstructionKind::agree:
+        return 0;
       case InstructionKind::optimizer_step:
         return costs_.optimizer_step;
       case InstructionKind::gather_parameters:
@@ -248,7 +264,10 @@ class Simulation {
   // A transfer or collective begins (+1) or ends (−1) on its ranks: what they compute slows down or speeds
   // up.
   void change_traffic(int node, int change) {
-    if (costs_.traffic_slowdown == 0 || at(node).kind == InstructionKind::optimizer_step) return;
+    const InstructionKind kind = at(node).kind;
+    if (costs_.traffic_slowdown == 0 || kind == InstructionKind::optimizer_step ||
+        kind == InstructionKind::agree)
+      return;
     const int partner = wiring_.partner[static_cast<size_t>(node)];
     for (const int end : {node, partner}) {
       if (end < 0) continue;

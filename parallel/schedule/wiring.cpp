@@ -22,6 +22,7 @@ class RankHazards {
   RankHazards(const Program& program, size_t rank, int first, std::vector<int>& gradients)
       : first_(first),
         reduce_every_(program.options.reduce_gradients ? program.options.reduce_every : 0),
+        steps_(static_cast<size_t>(program.schedule.steps)),
         gradients_(gradients) {
     for (size_t pool = 0; pool < buffer_pools; ++pool) {
       buffers_[pool].resize(static_cast<size_t>(std::max(0, program.ranks[rank].buffers[pool])));
@@ -40,16 +41,18 @@ class RankHazards {
     }
     switch (instruction.kind) {
       case InstructionKind::compute:
-        if (gives_weight_gradient(instruction.action.op)) gradients_[stage(instruction)] = id;
+        if (gives_weight_gradient(instruction.action.op)) gradients_[place(instruction)] = id;
         if (reduce_every_ > 0) waits[2] = accumulate(id, instruction);
         break;
       case InstructionKind::send:
+        sent_[instruction.step] = id;
+        break;
       case InstructionKind::receive:
         break;
       case InstructionKind::sum_tied: {
         // The two accumulators are both here where the rank owns a first and a last stage.
-        waits[2] = gradient(static_cast<size_t>(schedule.blocks() - 1));
-        if (schedule.copies > 1) waits[1] = gradient(static_cast<size_t>(schedule.stages() - 1));
+        waits[2] = gradient(place(instruction, schedule.blocks() - 1));
+        if (schedule.copies > 1) waits[1] = gradient(place(instruction, schedule.stages() - 1));
         [[fallthrough]];
       }
       default:
@@ -60,15 +63,23 @@ class RankHazards {
           collective_ = id;
           break;
         }
-        waits[0] =
-            instruction.kind == InstructionKind::optimizer_step ? collective_ : gradient(stage(instruction));
-        if (instruction.kind == InstructionKind::gather_parameters) waits[1] = optimizer_;
         if (instruction.kind == InstructionKind::optimizer_step) {
+          const auto agreed = agreed_.find(instruction.step);
+          waits[0] = agreed == agreed_.end() ? collective_ : agreed->second;
           optimizer_ = id;
-        } else {
-          gradients_[stage(instruction)] = id;
-          collective_ = id;
+          break;
         }
+        waits[0] = gradient(place(instruction));
+        if (instruction.kind == InstructionKind::agree) {
+          // All of the rank's step is behind it, as far as it is not the optimizer's.
+          const auto sent = sent_.find(instruction.step);
+          if (sent != sent_.end()) waits[1] = sent->second;
+          agreed_[instruction.step] = id;
+          break;
+        }
+        if (instruction.kind == InstructionKind::gather_parameters) waits[1] = optimizer_;
+        gradients_[place(instruction)] = id;
+        collective_ = id;
     }
     return waits;
   }
@@ -109,11 +120,13 @@ class RankHazards {
     return reduction;
   }
 
-  static size_t stage(const Instruction& instruction) {
-    return static_cast<size_t>(instruction.action.stage);
+  // Of the gradients of a stage, by default the instruction's, in the instruction's step.
+  size_t place(const Instruction& instruction, int stage) const {
+    return static_cast<size_t>(stage) * steps_ + static_cast<size_t>(instruction.step);
   }
+  size_t place(const Instruction& instruction) const { return place(instruction, instruction.action.stage); }
 
-  int gradient(size_t stage) const { return gradients_[stage] >= first_ ? gradients_[stage] : -1; }
+  int gradient(size_t place) const { return gradients_[place] >= first_ ? gradients_[place] : -1; }
 
   Users* find(const Buffer& buffer) {
     auto& pool = buffers_[static_cast<size_t>(buffer.pool)];
@@ -127,8 +140,12 @@ class RankHazards {
   int first_;
   int reduce_every_;
   std::map<HalfKey, Half> halves_;
-  // By stage: what touched its gradients last. All ranks share it; what lies before first_ is another rank's.
+  size_t steps_;
+  // By stage and step: what touched its gradients last. All ranks share it; what lies before first_ is
+  // another rank's.
   std::vector<int>& gradients_;
+  std::map<int, int> agreed_;  // by step
+  std::map<int, int> sent_;    // by step: the last message
   int collective_ = -1;
   int optimizer_ = -1;
 };
@@ -161,7 +178,7 @@ Wiring wire(const Program& program, std::vector<Violation>& found) {
   wiring.first.push_back(0);
   // Transfers by (source, destination); collectives of two ranks by (−1 − smaller, larger).
   std::map<std::pair<int, int>, Exchange> exchanges;
-  std::vector<int> gradients(program.slots.size(), -1);
+  std::vector<int> gradients(program.slots.size() * static_cast<size_t>(program.schedule.steps), -1);
   for (int rank = 0; rank < program.schedule.ranks; ++rank) {
     RankHazards hazards(program, static_cast<size_t>(rank), wiring.first.back(), gradients);
     for (const Instruction& instruction : program.ranks[static_cast<size_t>(rank)].instructions) {

@@ -38,7 +38,7 @@ struct StepLoopTest : testing::Test {
   Recorder second{"second", journal};
 
   StepLoopTest() {
-    loop.train_step = [](int64_t step) {
+    loop.train_step = [](int64_t step, bool /*pauses*/) {
       StepSummary result;
       result.step = step + 1;
       return result;

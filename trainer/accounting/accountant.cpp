@@ -13,26 +13,8 @@ namespace penstock::accounting {
 using schedule::Op;
 
 const StepAccount& Accountant::account(std::span<const RankTimes> ranks, std::optional<double> begin) {
-  if (ranks.size() != ranks_.size()) {
-    throw UsageError(fmt::format("times of {} ranks for a program of {}", ranks.size(), ranks_.size()));
-  }
-  std::fill(account_.stage_busy.begin(), account_.stage_busy.end(), 0.0);
-  std::fill(input_seconds_.begin(), input_seconds_.end(), 0.0);
-  std::fill(first_input_.begin(), first_input_.end(), 0.0);
-  account_.first_action = std::numeric_limits<double>::infinity();
-  account_.last_action = -account_.first_action;
-  account_.end = account_.last_action;
-  account_.clock_error = 0;
-  account_.memory_peak = 0;
-  holds_.clear(ranks);
-  common_.clear();
-  for (size_t r = 0; r < ranks.size(); ++r) {
-    if (ranks[r].instructions.size() != ranks_[r].instructions) {
-      throw UsageError(fmt::format("rank {}: times of {} instructions for a program of {}", r,
-                                   ranks[r].instructions.size(), ranks_[r].instructions));
-    }
-    count_actions(ranks[r], r);
-  }
+  begin_account(ranks);
+  for (size_t r = 0; r < ranks.size(); ++r) count_actions(ranks[r], r);
   find_slow_actions(ranks);
   const auto first = static_cast<size_t>(account_.first_rank);
   const double first_enqueued = ranks_[first].actions.empty()
@@ -75,32 +57,39 @@ const StepAccount& Accountant::account(std::span<const RankTimes> ranks, std::op
   return account_;
 }
 
+void Accountant::begin_account(std::span<const RankTimes> ranks) {
+  if (ranks.size() != ranks_.size()) {
+    throw UsageError(fmt::format("times of {} ranks for a program of {}", ranks.size(), ranks_.size()));
+  }
+  std::fill(account_.stage_busy.begin(), account_.stage_busy.end(), 0.0);
+  std::fill(input_seconds_.begin(), input_seconds_.end(), 0.0);
+  std::fill(first_input_.begin(), first_input_.end(), 0.0);
+  account_.first_action = std::numeric_limits<double>::infinity();
+  account_.last_action = -account_.first_action;
+  account_.end = account_.last_action;
+  account_.clock_error = 0;
+  account_.memory_peak = 0;
+  holds_.clear(ranks);
+  common_.clear();
+  for (size_t r = 0; r < ranks.size(); ++r) {
+    if (ranks[r].instructions.size() != ranks_[r].instructions) {
+      throw UsageError(fmt::format("rank {}: times of {} instructions for a program of {}", r,
+                                   ranks[r].instructions.size(), ranks_[r].instructions));
+    }
+    RankAccount& rank = account_.ranks[r];
+    rank.parts = {};
+    rank.peers.clear();
+    rank.roots.clear();
+    rank.links.clear();
+    account_.clock_error = std::max(account_.clock_error, ranks[r].clock_error);
+    account_.memory_peak = std::max(account_.memory_peak, ranks[r].memory_peak);
+  }
+}
+
 void Accountant::count_actions(const RankTimes& times, size_t r) {
   RankAccount& rank = account_.ranks[r];
-  rank.parts = {};
-  rank.peers.clear();
-  rank.roots.clear();
-  rank.links.clear();
   for (const InstructionTimes& each : times.instructions) account_.end = std::max(account_.end, each.end);
-  account_.clock_error = std::max(account_.clock_error, times.clock_error);
-  account_.memory_peak = std::max(account_.memory_peak, times.memory_peak);
-  for (const Work& work : ranks_[r].actions) {
-    const InstructionTimes& at = times.instructions[work.at];
-    const auto stage = static_cast<size_t>(work.stage);
-    holds_.count(work.op, work.stage, at.end - at.start);
-    account_.stage_busy[stage] += at.end - at.start;
-    if (work.op == Op::forward) {
-      rank.parts[Part::forward] += at.end - at.start;
-    } else if (work.op == Op::backward_weight) {
-      rank.parts[Part::backward_weight] += at.end - at.start;
-    } else {
-      const double middle = work.op == Op::backward && at.middle != 0 ? at.middle : at.end;
-      rank.parts[Part::backward_input] += middle - at.start;
-      rank.parts[Part::backward_weight] += at.end - middle;
-      input_seconds_[stage] += middle - at.start;
-      if (first_input_[stage] == 0) first_input_[stage] = middle - at.start;
-    }
-  }
+  for (const Work& work : ranks_[r].actions) count_action(times.instructions[work.at], work, rank);
   if (ranks_[r].actions.empty()) return;
   rank.first_start = times.instructions[ranks_[r].actions.front().at].start;
   rank.last_end = times.instructions[ranks_[r].actions.back().at].end;
@@ -108,6 +97,23 @@ void Accountant::count_actions(const RankTimes& times, size_t r) {
   if (rank.first_start >= account_.first_action) return;
   account_.first_action = rank.first_start;
   account_.first_rank = static_cast<int>(r);
+}
+
+void Accountant::count_action(const InstructionTimes& at, const Work& work, RankAccount& rank) {
+  const auto stage = static_cast<size_t>(work.stage);
+  holds_.count(work.op, work.stage, at.end - at.start);
+  account_.stage_busy[stage] += at.end - at.start;
+  if (work.op == Op::forward) {
+    rank.parts[Part::forward] += at.end - at.start;
+  } else if (work.op == Op::backward_weight) {
+    rank.parts[Part::backward_weight] += at.end - at.start;
+  } else {
+    const double middle = work.op == Op::backward && at.middle != 0 ? at.middle : at.end;
+    rank.parts[Part::backward_input] += middle - at.start;
+    rank.parts[Part::backward_weight] += at.end - middle;
+    input_seconds_[stage] += middle - at.start;
+    if (first_input_[stage] == 0) first_input_[stage] = middle - at.start;
+  }
 }
 
 void Accountant::find_slow_actions(std::span<const RankTimes> ranks) {

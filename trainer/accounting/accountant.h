@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "parallel/schedule/program.h"
+#include "parallel/schedule/rolling.h"
 #include "trainer/accounting/hold_ups.h"
 #include "trainer/accounting/rank_times.h"
 #include "trainer/accounting/root_tracing.h"
@@ -23,6 +24,15 @@ class Accountant {
   /// begins where the first of the ranks began to enqueue. Valid until the next call. UsageError for ranks
   /// whose numbers of instructions are not the program's.
   const StepAccount& account(std::span<const RankTimes> ranks, std::optional<double> begin);
+
+  /// An asynchronous schedule: `rolling` is made of `step`. Only account_overlapping() then.
+  Accountant(const schedule::Program& step, const schedule::RollingProgram& rolling);
+  /// A step of it, in their order. `follows`: it overlaps with the step before; else `begin` as of account().
+  /// `drains`: none follows at once. What is accounted for is each rank's list of the step: from where its
+  /// list of the step before ended to where this one ends, with the backwards of the step before that stand
+  /// in it; the account's begin and end are the ranks' means.
+  const StepAccount& account_overlapping(std::span<const RankTimes> ranks, std::optional<double> begin,
+                                         bool follows, bool drains);
 
   const std::vector<std::vector<int>>& stages_by_rank() const { return stages_by_rank_; }
 
@@ -71,6 +81,18 @@ class Accountant {
     double end = 0;
   };
 
+  /// On the compute stream of a rank, in a list of steps that overlap.
+  struct Item {
+    bool before = false;  ///< of the step before
+    int action = -1;      ///< in RankWork::actions; −1: the optimizer step
+  };
+  using Items = std::vector<Item>;
+
+  void begin_account(std::span<const RankTimes> ranks);
+  void begin_overlapping(std::span<const RankTimes> ranks, std::optional<double> begin);
+  /// From `at` on; where the last of them ends.
+  double cut_items(std::span<const RankTimes> ranks, size_t rank, const Items& items, double at, bool opens);
+  void count_action(const InstructionTimes& at, const Work& work, RankAccount& rank);
   Evidence evidence(std::span<const RankTimes> ranks, size_t rank, const Work& work) const;
   void count_actions(const RankTimes& times, size_t rank);
   void find_slow_actions(std::span<const RankTimes> ranks);
@@ -101,6 +123,14 @@ class Accountant {
   std::vector<double> input_seconds_;  ///< by stage: I in the step
   std::vector<double> first_input_;    ///< by stage: its first I
   std::vector<double> latencies_;      ///< by micro-batch
+  // Of steps that overlap, by rank: what its lists hold, when the last one began and ended, and the
+  // step before.
+  std::vector<Items> start_;
+  std::vector<Items> follow_;
+  std::vector<Items> drain_;
+  std::vector<double> begins_;
+  std::vector<double> ends_;
+  std::vector<RankTimes> before_;
 };
 
 }  // namespace penstock::accounting

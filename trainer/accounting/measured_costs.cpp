@@ -94,6 +94,10 @@ void MeasuredCosts::add_rank(const RankTimes& times, size_t rank) {
         tied_end_ = std::max(tied_end_, at.end);
         break;
       case InstructionKind::optimizer_step:
+        if (program_->schedule.asynchronous) {  // it begins when all ranks have agreed
+          optimizer_.push_back(times.optimizer_before.end - times.optimizer_before.start);
+          break;
+        }
         // Without the wait for the other ranks.
         optimizer_.push_back(times.agreed == 0 ? at.end - at.start
                                                : times.offered - at.start + at.end - times.agreed);

@@ -39,6 +39,9 @@ struct RankTimes {
   static constexpr size_t kept_standstills = 4;
 
   std::vector<InstructionTimes> instructions;  ///< as the program's list of the rank
+  /// Of steps that overlap: the optimizer step of the step before. Its own may not have run yet, and is 0
+  /// then.
+  InstructionTimes optimizer_before;
   std::array<HostInterval, kept_intervals> host{};
   /// When the rank's process was not running; they do not overlap.
   std::array<Interval, kept_standstills> standstills{};

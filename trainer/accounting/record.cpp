@@ -16,6 +16,7 @@ struct Head {
   double agreed = 0;
   double clock_error = 0;
   double memory_peak = 0;
+  InstructionTimes optimizer_before;
   std::array<HostInterval, RankTimes::kept_intervals> host{};
   std::array<Interval, RankTimes::kept_standstills> standstills{};
 };
@@ -47,8 +48,15 @@ size_t record_bytes(size_t instructions, size_t stages) {
 }
 
 void write_record(const RankTimes& times, std::span<std::byte> record) {
-  Head head{
-      0, 0, times.offered, times.agreed, times.clock_error, times.memory_peak, times.host, times.standstills};
+  Head head{0,
+            0,
+            times.offered,
+            times.agreed,
+            times.clock_error,
+            times.memory_peak,
+            times.optimizer_before,
+            times.host,
+            times.standstills};
   double first = std::numeric_limits<double>::infinity();
   double last = -first;
   for (const InstructionTimes& at : times.instructions) {
@@ -81,6 +89,7 @@ void read_record(std::span<const std::byte> record, RankTimes& times) {
   times.agreed = head.agreed;
   times.clock_error = head.clock_error;
   times.memory_peak = head.memory_peak;
+  times.optimizer_before = head.optimizer_before;
   times.host = head.host;
   times.standstills = head.standstills;
   const std::byte* from = record.data() + sizeof head;

@@ -131,6 +131,10 @@ PlanRequest request_by_hand(const HandRequest& request, const Situation& situati
         throw std::invalid_argument(fmt::format(
             "schedule {}: it runs two copies of the weights, which round otherwise", request.values[0]));
       }
+      if (schedule::versions_of(request.values[0]) > 1) {
+        throw std::invalid_argument(
+            fmt::format("schedule {}: it is asynchronous, and computes something else", request.values[0]));
+      }
       asked.schedule = request.values[0];
       if (request.values.size() == 2) asked.chunks = number(request.values[1], 1);
       break;

@@ -55,7 +55,7 @@ std::vector<planner::Candidate> shown_only(const planner::PlanRequest& request) 
     planner::Candidate shown;
     shown.schedule = kind.name;
     shown.chunks = kind.default_chunks;
-    shown.refusal = kind.copies > 1 ? planner::by_name_only : "planned, not run";
+    shown.refusal = kind.copies > 1 ? planner::by_name_only : planner::asynchronous_by_name_only;
     schedule::ScheduleOptions options;
     options.ranks = request.machine.ranks;
     options.micro_batches = request.workloads[0].micro_batches;

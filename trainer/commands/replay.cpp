@@ -35,17 +35,23 @@ constexpr double millisecond = 1e-3;
 class Report {
  public:
   /// `stamps`: where they go; nothing where none were asked for.
-  Report(const ReplayArguments& arguments, const Program& program, std::ostream& out,
+  Report(const ReplayArguments& arguments, const ReplaySource& source, std::ostream& out,
          std::optional<data::FileWriter>& stamps)
-      : arguments_(arguments), account_(program), out_(out), stamps_(stamps) {
+      : arguments_(arguments),
+        account_(source.program, source.rolling ? &*source.rolling : nullptr),
+        source_overlaps_(source.rolling.has_value()),
+        out_(out),
+        stamps_(stamps) {
     if (stamps_) stamps_->write(replay::stamp_head);
   }
 
   void begin(const std::string& title) { out_ << title << "\n" << replay::summary_head() << std::flush; }
 
   void add(uint64_t step, std::span<const replay::RankStep> ranks) {
-    if ((step - arguments_.first_step) % arguments_.every != 0) return;
+    const bool shown = (step - arguments_.first_step) % arguments_.every == 0;
+    if (!shown && !source_overlaps_) return;
     const replay::StepSummary summary = account_.add(step, ranks);
+    if (!shown) return;
     sum_ += summary.seconds;
     ++count_;
     out_ << replay::summary_line(summary) << std::flush;
@@ -64,6 +70,7 @@ class Report {
  private:
   const ReplayArguments& arguments_;
   replay::ReplayAccount account_;
+  bool source_overlaps_;  ///< an account needs the step before
   std::ostream& out_;
   std::optional<data::FileWriter>& stamps_;
   double sum_ = 0;
@@ -209,9 +216,15 @@ int run_replay_command(const ReplayArguments& arguments, std::ostream& out) {
   options.steps = arguments.steps;
   options.sleeping = arguments.sleeping;
   options.message_bytes = arguments.message_bytes;
+  if (source.rolling) options.rolling = &*source.rolling;
   const std::unique_ptr<transport::World> mpi = launched_world(program.schedule.ranks, arguments.command);
   if (mpi && !arguments.sleeping)
     throw ScheduleError("virtual time runs in one process: add --sleep, or start without a launcher");
+  if (mpi && source.rolling)
+    throw ScheduleError(
+        "ranks that are processes align their clocks between two steps, and those of an asynchronous "
+        "schedule overlap: "
+        "start without a launcher");
   if (mpi && times.disturbs_links())
     throw ScheduleError("a real link cannot be disturbed: leave link disturbances out under a launcher");
   if (mpi && mpi->rank() != 0) {
@@ -219,7 +232,7 @@ int run_replay_command(const ReplayArguments& arguments, std::ostream& out) {
     replay::run_replay_rank(*mpi, program, times, options, {});
     return static_cast<int>(ExitCode::finished);
   }
-  Report report(arguments, program, out, stamps);
+  Report report(arguments, source, out, stamps);
   report.begin(fmt::format("{}; {} steps {}", source.title, arguments.steps,
                            arguments.sleeping ? "asleep, in real time" : "in virtual time"));
   const auto sink = [&](uint64_t step, std::span<const replay::RankStep> ranks) { report.add(step, ranks); };
@@ -229,7 +242,10 @@ int run_replay_command(const ReplayArguments& arguments, std::ostream& out) {
   } else {
     replay::run_replay(program, times, options, sink);
   }
-  report.end(measure(program, simulate(program, source.costs)).step_time);
+  report.end(source.rolling ? measure_steady_state(source.rolling->window,
+                                                   simulate(source.rolling->window, source.costs))
+                                  .step_time
+                            : measure(program, simulate(program, source.costs)).step_time);
   return static_cast<int>(ExitCode::finished);
 }
 

@@ -93,6 +93,11 @@ int run_budget_replay(const ReplayArguments& arguments, const ReplaySource& sour
         fmt::format("--budget rearranges one copy of the weights; schedule {} runs two: leave it out",
                     source.program.schedule.name));
   }
+  if (source.rolling) {
+    throw ScheduleError(
+        fmt::format("--budget rearranges synchronous schedules; {} is asynchronous: leave it out",
+                    source.program.schedule.name));
+  }
   if (arguments.sleeping || !arguments.stamps_path.empty())
     throw ScheduleError("--budget replays in virtual time, without --sleep and --stamps");
   ControllerOptions options = *source.arranged;

@@ -77,6 +77,7 @@ ReplaySource job_source(const ReplaySourceArguments& arguments) {
                             arranged.first.layout);
   made.title = fmt::format("{}: {}; {}", arguments.job.file, title(plan.training.schedule), costs.note);
   made.program = std::move(plan.training);
+  made.rolling = std::move(plan.rolling);
   return made;
 }
 
@@ -91,10 +92,6 @@ ReplaySource schedule_source(const ReplaySourceArguments& arguments) {
   options.chunks = arguments.chunks;
   options.warmup_slack = arguments.warmup_slack;
   const schedule::Schedule schedule = schedule::generate(arguments.schedule, options);
-  if (schedule.asynchronous) {
-    throw ScheduleError(
-        fmt::format("schedule \"{}\" is asynchronous: a replay runs synchronous schedules", schedule.name));
-  }
   if (const std::string refusal = copies_refusal(schedule); !refusal.empty()) throw ScheduleError(refusal);
   ReplaySource made;
   made.costs = given_costs(arguments, schedule);
@@ -104,6 +101,10 @@ ReplaySource schedule_source(const ReplaySourceArguments& arguments) {
   lowering.receive_lead = sufficient_receive_lead(schedule, made.costs, lowering);
   made.program = lower(schedule, made.costs, lowering);
   require_valid(made.program);
+  if (schedule.asynchronous) {
+    options.steps = schedule::RollingProgram::steps;
+    made.rolling = roll(schedule::generate(arguments.schedule, options), made.costs, lowering);
+  }
   made.title = title(schedule);
   return made;
 }

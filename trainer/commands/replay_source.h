@@ -6,6 +6,7 @@
 
 #include "parallel/schedule/costs.h"
 #include "parallel/schedule/program.h"
+#include "parallel/schedule/rolling.h"
 #include "trainer/budget/controller.h"
 #include "trainer/commands/job_arguments.h"
 
@@ -31,8 +32,9 @@ struct ReplaySourceArguments {
 
 struct ReplaySource {
   schedule::Program program;
-  schedule::Costs costs;  ///< seconds
-  std::string title;      ///< for people
+  std::optional<schedule::RollingProgram> rolling;  ///< of an asynchronous schedule
+  schedule::Costs costs;                            ///< seconds
+  std::string title;                                ///< for people
   /// Of a job: from what the costs are made, so that it can be arranged otherwise.
   std::optional<budget::ControllerOptions> arranged;
 };

@@ -71,7 +71,7 @@ class Exporter {
       : checkpoint_(checkpoint),
         options_(options),
         job_(parse_job_values(checkpoint.manifest().job, "the checkpoint's job")) {
-    const auto differences = checkpoint.differences(model_tensors(job_.model));
+    const auto differences = checkpoint.differences(model_tensors(checkpoint, job_.model));
     if (differences.empty()) return;
     throw checkpoint::CheckpointError(
         fmt::format("{}: its tensors are not those of its own job's model:\n  {}", checkpoint.path(),

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <initializer_list>
 #include <string>
@@ -223,6 +224,61 @@ void check_copies(const Job& job, CrossChecks& checks) {
   }
 }
 
+// Steps that overlap have no place for partial sums, and are not arranged otherwise while they run.
+void check_versions(const Job& job, CrossChecks& checks) {
+  if (!checks.know({"parallel.schedule"})) return;
+  const std::string& name = job.parallel.schedule;
+  if (schedule::versions_of(name) == 1) return;
+  if (checks.know({"parallel.sharded_optimizer"})) {
+    checks.expect(
+        !job.parallel.sharded_optimizer, "parallel.sharded_optimizer",
+        fmt::format(
+            "schedule \"{}\" keeps its second version of the weights whole on every replica: set it to "
+            "false",
+            name));
+  }
+  if (checks.know({"batch.global", "batch.micro", "parallel.data", "parallel.pipeline"})) {
+    const int64_t count = job.batch.global / (job.batch.micro * std::max<int64_t>(1, job.parallel.data));
+    checks.expect(
+        count >= job.parallel.pipeline, "parallel.schedule",
+        fmt::format("\"{}\" needs at least pipeline = {} micro-batches a step and replica; global / (micro · "
+                    "data) = {}",
+                    name, job.parallel.pipeline, count));
+  }
+  // What decides on a step before its update, or between two.
+  const auto expect_not = [&](const char* path, bool wanted, const char* why) {
+    if (!checks.know({path})) return;
+    checks.expect(!wanted, path,
+                  fmt::format("schedule \"{}\" begins a step before {}; set it otherwise", name, why));
+  };
+  expect_not("precision.compute", job.precision.compute == Precision::fp16,
+             "the loss scale that the one before leaves is known");
+  expect_not("numerics.on_nonfinite", job.numerics.on_nonfinite == NumericsPolicy::rollback,
+             "the one before is judged, which cannot be taken back alone");
+  expect_not(
+      "numerics.on_spike",
+      job.numerics.on_spike == NumericsPolicy::skip || job.numerics.on_spike == NumericsPolicy::rollback,
+      "the loss of the one before is judged");
+  expect_not("numerics.replica_check_every_steps", job.numerics.replica_check_every_steps > 0,
+             "replicas could be compared");
+  expect_not("numerics.recompute_check_every_steps", job.numerics.recompute_check_every_steps > 0,
+             "the one before could be computed again");
+  if (checks.know({"parallel.reduce_every"})) {
+    checks.expect(
+        job.parallel.reduce_every == 0, "parallel.reduce_every",
+        fmt::format("schedule \"{}\" has two sets of gradients for its two steps under way, and none for "
+                    "partial sums: set it to 0",
+                    name));
+  }
+  if (checks.know({"bubble_budget.actions"})) {
+    checks.expect(
+        job.bubble_budget.actions.empty(), "bubble_budget.actions",
+        fmt::format("schedule \"{}\" keeps two versions of the weights, which are not rearranged: leave the "
+                    "list empty",
+                    name));
+  }
+}
+
 void check_conservative(const Job& job, CrossChecks& checks) {
   if (!checks.know({"bubble_budget.conservative"})) return;
   Job described;
@@ -257,6 +313,7 @@ void check_across(const Job& job, const GivenKeys& given, int64_t shared_ranks, 
   check_parallel(job, checks);
   check_comm(job, checks);
   check_copies(job, checks);
+  check_versions(job, checks);
   check_conservative(job, checks);
   check_trace(job, checks);
 }

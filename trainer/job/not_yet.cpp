@@ -19,8 +19,6 @@ constexpr NotYet kNotYet[] = {
     {"precision.compute", "it computes in fp32, bf16 or fp16",
      [](const Job& job) { return job.precision.compute == Precision::fp8; }},
     {"precision.stochastic_rounding", "weights have an fp32 master"},
-    {"parallel.schedule", "schedules with two versions of the weights are planned, not run",
-     [](const Job& job) { return job.parallel.schedule == "2bw"; }},
 };
 
 // The row for a key: its own, or its section's.

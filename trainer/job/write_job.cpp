@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "parallel/schedule/catalogue.h"
 #include "trainer/job/job_keys.h"
 #include "trainer/job/resolve.h"
 
@@ -65,7 +66,10 @@ std::vector<Difference> refused_on_resume(const Job& stored, const Job& now) {
                        now.learning_rate.decay_steps == default_decay_steps(now);
   std::vector<Difference> out;
   for (Difference& each : difference(stored, now)) {
-    if (free_on_resume(each.key) || (follows && each.key == "learning_rate.decay_steps")) continue;
+    const bool delays = each.key == "parallel.schedule" && schedule::versions_of(stored.parallel.schedule) !=
+                                                               schedule::versions_of(now.parallel.schedule);
+    if ((free_on_resume(each.key) && !delays) || (follows && each.key == "learning_rate.decay_steps"))
+      continue;
     out.push_back(std::move(each));
   }
   return out;

@@ -7,8 +7,10 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "kernels/cpu/device.h"
+#include "kernels/device/error.h"
 #include "kernels/transport/inproc/inproc_world.h"
 #include "trainer/replay/replay_links.h"
 
@@ -28,8 +30,16 @@ DeviceOptions device_options(int rank, const ReplayOptions& options, std::shared
   return made;
 }
 
-void run_step(ReplayEngine& engine, uint64_t step) {
-  engine.start_step(step);
+// Behind a step that a pause or the end follows the pipeline is drained.
+bool drains(const runtime::ReplayTimes& times, const ReplayOptions& options, uint64_t step) {
+  using Kind = runtime::Disturbance::Kind;
+  return options.rolling == nullptr || step + 1 == options.first_step + options.steps ||
+         times.pause(step + 1, Kind::evaluation) > 0 || times.pause(step + 1, Kind::checkpoint) > 0;
+}
+
+void run_step(ReplayEngine& engine, uint64_t step, bool drains) {
+  if (engine.started_steps() == 0) engine.start_step(step);
+  if (!drains) engine.start_step(step + 1);
   engine.finish_step();
 }
 
@@ -38,6 +48,8 @@ void copy_step(const ReplayEngine& engine, const schedule::RankProgram& program,
   to.times = engine.times();
   to.stamps.assign(engine.stamps().begin(), engine.stamps().end());
   for (size_t i = 0; i < to.stamps.size(); ++i) to.stamps[i].instruction = &program.instructions[i];
+  to.follows = !std::exchange(to.drains, engine.started_steps() == 0);
+  to.optimizer_before = engine.optimizer_before();
 }
 
 // What a rank measured, as bytes for another process.
@@ -85,9 +97,10 @@ void run_replay(const schedule::Program& program, const runtime::ReplayTimes& ti
     const auto device = cpu::make_cpu_device(device_options(world.rank(), options, clock));
     const transport::AbortOnUnwind abort(*sums[rank]);
     ReplayEngine engine(*device, world, *sums[rank], program, times, options.message_bytes,
-                        options.make_stage);
+                        options.make_stage, options.rolling);
+    collected[rank].drains = true;
     for (uint64_t step = options.first_step; step < options.first_step + options.steps; ++step) {
-      run_step(engine, step);
+      run_step(engine, step, drains(times, options, step));
       copy_step(engine, program.ranks[rank], collected[rank]);
       if (finished.fetch_add(1) + 1 < ranks) continue;
       // The last rank to be done. No other can end the next step without it, so that nobody writes meanwhile.
@@ -102,12 +115,14 @@ void run_replay_rank(transport::World& world, const schedule::Program& program,
   ReplayOptions asleep = options;
   asleep.sleeping = true;
   const std::shared_ptr<Clock> clock = make_real_clock();
+  if (options.rolling != nullptr)
+    throw UsageError("ranks that are processes align their clocks between two steps, and these overlap");
   const auto device = cpu::make_cpu_device(device_options(world.rank(), asleep, clock));
   ReplayEngine engine(*device, world, world, program, times, options.message_bytes, options.make_stage);
   for (uint64_t step = options.first_step; step < options.first_step + options.steps; ++step) {
     world.barrier();
     const double zero = clock->now();
-    run_step(engine, step);
+    run_step(engine, step, true);
     const std::vector<std::string> all = world.gather(pack(engine, zero));
     if (world.rank() != 0) continue;
     std::vector<RankStep> ranks;

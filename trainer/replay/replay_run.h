@@ -20,13 +20,19 @@ struct ReplayOptions {
   /// Virtual time: inline_now runs all ranks on one thread, the others each with its streams' workers; times
   /// are the same. Sleeping needs workers.
   StreamMode mode = StreamMode::inline_now;
-  runtime::StageMaker make_stage;  ///< called by all ranks, at once; empty: stages sleep
+  const schedule::RollingProgram* rolling = nullptr;  ///< of an asynchronous program, whose steps overlap
+  runtime::StageMaker make_stage;                     ///< called by all ranks, at once; empty: stages sleep
 };
 
 /// What one rank did in a step; the stamps name the program's instructions.
 struct RankStep {
   runtime::StepTimes times;
   std::vector<runtime::Stamp> stamps;
+  /// Where steps overlap: whether this one did with the step before, and none does with this one; and the
+  /// optimizer step of the step before.
+  bool follows = false;
+  bool drains = false;
+  runtime::Stamp optimizer_before;
 };
 
 /// Takes the ranks of a step, in pipeline order, which stay as they are until it returns. In order of steps.

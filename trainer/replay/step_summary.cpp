@@ -15,6 +15,8 @@ accounting::RankTimes rank_times(const RankStep& rank) {
   accounting::RankTimes made;
   made.instructions.resize(rank.stamps.size());
   accounting::take_stamps(rank.stamps, 0, made.instructions);
+  const runtime::Stamp& before = rank.optimizer_before;
+  made.optimizer_before = {before.enqueued, before.start, 0, before.end};
   const runtime::StepTimes& at = rank.times;
   made.host[0] = {Part::evaluation, at.begin, at.evaluated};
   made.host[1] = {Part::checkpoint, at.evaluated, at.checkpointed};
@@ -29,7 +31,9 @@ StepSummary ReplayAccount::add(uint64_t step, std::span<const RankStep> ranks) {
     begin = std::min(begin, rank.times.begin);
     times_.push_back(rank_times(rank));
   }
-  const accounting::StepAccount& account = accountant_.account(times_, begin);
+  const accounting::StepAccount& account =
+      overlapping_ ? accountant_.account_overlapping(times_, begin, ranks[0].follows, ranks[0].drains)
+                   : accountant_.account(times_, begin);
   StepSummary made;
   made.step = step;
   made.seconds = account.seconds();

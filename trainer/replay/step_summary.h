@@ -27,10 +27,15 @@ accounting::RankTimes rank_times(const RankStep& rank);
 /// Accounts for the steps of a replay, one after another.
 class ReplayAccount {
  public:
-  explicit ReplayAccount(const schedule::Program& program) : accountant_(program) {}
+  /// `rolling`: of an asynchronous program; all its steps are added.
+  explicit ReplayAccount(const schedule::Program& program, const schedule::RollingProgram* rolling = nullptr)
+      : overlapping_(rolling != nullptr),
+        accountant_(rolling == nullptr ? accounting::Accountant(program)
+                                       : accounting::Accountant(program, *rolling)) {}
   StepSummary add(uint64_t step, std::span<const RankStep> ranks);
 
  private:
+  bool overlapping_;
   accounting::Accountant accountant_;
   std::vector<accounting::RankTimes> times_;
 };

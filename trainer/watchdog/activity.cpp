@@ -43,6 +43,7 @@ Activity of(const Flight& flight, const std::vector<int>& pipeline, double now) 
       activity.kind = Activity::Kind::sums_tied;
       activity.peer = world_rank(pipeline, at.peer);
       break;
+    case InstructionKind::agree:
     case InstructionKind::optimizer_step:
       activity.kind = Activity::Kind::updates;
       break;

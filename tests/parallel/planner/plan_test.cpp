@@ -220,7 +220,6 @@ TEST(Plan, ErrorsGiveTheNumbers) {
   EXPECT_THAT(error([](PlanRequest& r) { r.chunks = 2, r.schedule = "interleaved"; }),
               HasSubstr("8 stages of 6 units"));
   EXPECT_THAT(error([](PlanRequest& r) { r.schedule = "dualpipe"; }), HasSubstr("at least 8 micro-batches"));
-  EXPECT_THAT(error([](PlanRequest& r) { r.schedule = "2bw"; }), HasSubstr("asynchronous"));
   EXPECT_THAT(error([](PlanRequest& r) {
                 r.machine.pace = {1, 1};
               }),

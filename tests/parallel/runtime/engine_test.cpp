@@ -270,7 +270,6 @@ TEST(Engine, RefusesWhatItCannotRun) {
   Job windows = make_job(tiny_gpt2(), 4, "dualpipe", 1, 8);
   windows.request.parallel.reduce_every = 2;
   EXPECT_THAT(refusal<UsageError>(windows), HasSubstr("two copies"));
-  EXPECT_THAT(refusal<UsageError>(make_job(tiny_gpt2(), 4, "2bw", 1, 8)), HasSubstr("asynchronous"));
   run_ranks(make_job(tiny_gpt2(), 1, "1f1b", 1, 4), [](runtime::PipelineEngine& engine, transport::World&) {
     EXPECT_THROW(engine.start_step({}, std::vector<model::SideBand>(3)), UsageError);
   });

@@ -18,14 +18,6 @@ namespace {
 constexpr int64_t sequences = 2;
 constexpr float nobody = std::numeric_limits<float>::quiet_NaN();
 
-model::StepInputs inputs_of(const Job& job, int step) {
-  const model::RankConfig& common = job.request.common;
-  return {
-      static_cast<uint64_t>(step), job.learning_rate,
-      common.micro_batches * common.micro_batch * common.model.sequence_length * job.request.parallel.data,
-      job.loss_scale};
-}
-
 DeviceOptions device_of(const Job& job, int rank) {
   DeviceOptions options;
   options.rank = rank;
@@ -37,6 +29,14 @@ DeviceOptions device_of(const Job& job, int rank) {
 }
 
 }  // namespace
+
+model::StepInputs inputs_of(const Job& job, int step) {
+  const model::RankConfig& common = job.request.common;
+  return {
+      static_cast<uint64_t>(step), job.learning_rate,
+      common.micro_batches * common.micro_batch * common.model.sequence_length * job.request.parallel.data,
+      job.loss_scale};
+}
 
 void collect(model::RankModel& rank, Values& all) {
   const model::ParameterStore& store = rank.parameters();

@@ -73,6 +73,8 @@ void run_rank(const Job& job, transport::World& world, const Body& body);
 void run_ranks(const Job& job, const Body& body);
 /// All gradients of a rank (those that the optimizer reads), unit after unit.
 std::vector<float> gradients_of(model::RankModel& rank);
+/// What step `step` is told.
+model::StepInputs inputs_of(const Job& job, int step);
 /// The micro-batches of a step of a replica.
 std::vector<HostBatch> batches_of(const Job& job, int step, int replica);
 /// Trains step `step` on this rank: its loss and norm are added.

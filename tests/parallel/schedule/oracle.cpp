@@ -158,6 +158,10 @@ struct World {
       reads = true;
       if (content(rank, i.input, true) != key) fail("reads the wrong result");
     }
+    if (a.op == Op::forward && schedule().asynchronous && i.step >= 2 &&
+        finished[{static_cast<int>(InstructionKind::optimizer_step), static_cast<int>(rank), i.step - 2}] ==
+            0)
+      fail("before the weights of its step");
     if (a.op == Op::forward) put(a, false, i.slot);
     if (gives_input_gradient(a.op)) get(a, false, i.slot);
     if (a.op == Op::backward_input) put(a, true, i.weight_slot);
@@ -226,6 +230,18 @@ struct World {
             schedule().is_last(stage) && !meets_afar(schedule(), stage) ? first_on(stage) : stage;
         if (before(InstructionKind::sum_tied, named) == 0) fail("optimizer before the tied sum");
       }
+    }
+    if (of_rank && schedule().asynchronous && before(InstructionKind::agree, owned.front()) == 0)
+      fail("optimizer before the agreement");
+    if (i.kind == InstructionKind::agree && program.options.reduce_gradients &&
+        before(InstructionKind::reduce_gradients, owned.front()) == 0) {
+      fail("agreement before the reduction");
+    }
+    if (i.kind == InstructionKind::agree && program.options.tied_embeddings &&
+        (schedule().is_first(owned.front()) || schedule().is_last(owned.front())) &&
+        before(InstructionKind::sum_tied,
+               meets_afar(schedule(), schedule().blocks() - 1) ? owned.front() : 0) == 0) {
+      fail("agreement before the tied sum");
     }
     if (i.kind == InstructionKind::gather_parameters &&
         finished[{static_cast<int>(InstructionKind::optimizer_step), static_cast<int>(rank), i.step}] == 0) {
@@ -309,6 +325,9 @@ struct World {
     for (int step = 0; step < s.steps; ++step) {
       for (int rank = 0; rank < s.ranks; ++rank) {
         if (count(InstructionKind::optimizer_step, rank, step) != 1) return "not one optimizer step";
+        const int first = s.stages_by_rank()[static_cast<size_t>(rank)].front();
+        if (count(InstructionKind::agree, first, step) != (s.asynchronous ? 1 : 0))
+          return "not one agreement";
       }
       for (int stage = 0; stage < s.stages(); ++stage) {
         const int reductions = program.options.reduce_gradients || s.copies == 2 ? 1 : 0;

@@ -27,6 +27,7 @@ RankTimes some_times() {
   times.recompute = {0.25, 0.5};
   times.clock_error = 1e-6;
   times.memory_peak = 1e9;
+  times.optimizer_before = {100.25, 102, 0, 102.5};
   return times;
 }
 
@@ -62,6 +63,9 @@ TEST(Record, KeepsTimesToABillionthOfTheStep) {
   EXPECT_EQ(read.agreed, times.agreed);
   EXPECT_EQ(read.recompute, times.recompute);
   EXPECT_EQ(read.memory_peak, times.memory_peak);
+  EXPECT_EQ(read.optimizer_before.enqueued, 100.25);
+  EXPECT_EQ(read.optimizer_before.start, 102);
+  EXPECT_EQ(read.optimizer_before.end, 102.5);
   EXPECT_EQ(read.clock_error, times.clock_error);
 }
 

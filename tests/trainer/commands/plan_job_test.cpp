@@ -67,7 +67,7 @@ TEST(PlanJob, PrintsStagesStepLimitsAndChanges) {
                            "zbv",
                            "interleaved, ",
                            "two copies of the weights: taken by name only",
-                           "planned, not run",
+                           "asynchronous, gradients one update old: taken by name only",
                            "parallel.schedule = \"auto\" would take",
                            "cut by",
                            "one chunk more",

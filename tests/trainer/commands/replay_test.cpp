@@ -54,7 +54,6 @@ TEST(Replay, RefusesInWords) {
     more.insert(more.begin(), sizes.begin(), sizes.end());
     return replay(more);
   };
-  EXPECT_THAT(with({"--schedule", "2bw"}).err, HasSubstr("a replay runs synchronous schedules"));
   EXPECT_THAT(with({"--stage-costs", "1,1,1"}).err, HasSubstr("was given 1 times for 2 stages"));
   EXPECT_THAT(with({"--disturb", "rank 7 slower 5%"}).err, HasSubstr("there is no rank 7"));
   EXPECT_THAT(with({"--disturb", "rank 7 slwer 5%"}).err, HasSubstr("column 8"));

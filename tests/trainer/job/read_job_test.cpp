@@ -312,7 +312,7 @@ TEST_P(NotInThisVersion, IsRefused) {
 }
 
 INSTANTIATE_TEST_SUITE_P(ReadJob, NotInThisVersion,
-                         testing::Values("parallel.schedule=2bw", "precision.compute=fp8"));
+                         testing::Values("precision.compute=fp8"));
 
 TEST(ReadJob, DefaultsOfWhatIsNotInThisVersionAreAccepted) {
   EXPECT_EQ(

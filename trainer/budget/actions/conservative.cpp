@@ -45,6 +45,13 @@ class Conservative : public Action {
               "differently; actions take schedules with one",
               value));
         }
+        if (schedule::versions_of(value) > 1) {
+          throw schedule::ScheduleError(
+              fmt::format("bubble_budget.conservative: schedule = \"{}\": it is asynchronous, and computes "
+                          "something else; "
+                          "actions take synchronous schedules",
+                          value));
+        }
         schedule_ = value;
       } else if (key == "chunks") {
         chunks_ = whole_number(key, value);

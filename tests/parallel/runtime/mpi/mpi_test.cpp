@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "kernels/transport/mpi_world.h"
+#include "tests/parallel/runtime/delayed.h"
 #include "tests/parallel/runtime/ranks.h"
 
 namespace penstock::testing {
@@ -48,6 +49,18 @@ void compare_copies(transport::World& world, const std::string& schedule, int re
   });
 }
 
+// Two versions of the weights, and steps that overlap.
+void compare_delayed(transport::World& world, int replicas) {
+  SCOPED_TRACE(fmt::format("2bw, {} replicas, rank {} of {}", replicas, world.rank(), world.size()));
+  const int pipeline = world.size() / replicas;
+  Job job = make_job(tiny_gpt2(), pipeline, "2bw", 1, 2 * pipeline - 1, replicas);
+  job.steps = 6;
+  const Result expected = train_delayed(job);
+  run_rank(job, world, [&](runtime::PipelineEngine& engine, transport::World&) {
+    expect_part_of(train_overlapping(job, engine, {3}), expected);
+  });
+}
+
 }  // namespace
 }  // namespace penstock::testing
 
@@ -58,7 +71,9 @@ int main(int argc, char** argv) {
     for (const auto& [schedule, chunks] :
          {std::pair("1f1b", 1), std::pair("zbv", 2), std::pair("interleaved", 2)})
       penstock::testing::compare(*world, schedule, chunks, 1, 0);
+    penstock::testing::compare_delayed(*world, 1);
     if (world->size() % 2 == 0) {
+      penstock::testing::compare_delayed(*world, 2);
       for (const int reduce_every : {0, 1, 3})
         penstock::testing::compare(*world, "zb-h1", 1, 2, reduce_every);
       for (const int reduce_every : {0, 3})
