@@ -21,6 +21,7 @@ install(FILES ${written}/penstock DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-comp
 install(FILES ${written}/_penstock DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/vendor-completions)
 install(FILES ${written}/penstock.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
 install(DIRECTORY configs DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
+install(DIRECTORY scripts/slurm DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
 install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(FILES README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 

@@ -68,7 +68,9 @@ std::optional<StepAccount> run(transport::World& world, const std::string& distu
   clocks.measure();
   engine.start_step(0);
   engine.finish_step();
-  const RankStep own{engine.times(), {engine.stamps().begin(), engine.stamps().end()}};
+  RankStep own;
+  own.times = engine.times();
+  own.stamps.assign(engine.stamps().begin(), engine.stamps().end());
   gathering.own() = replay::times_of(own, program, times, 0, world.rank());
   gathering.own().recompute.resize(1);
   align(gathering.own(), clocks.offset(device->options().clock->now()));
