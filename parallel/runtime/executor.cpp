@@ -55,7 +55,8 @@ void Executor::run(const StepList& list, const StepsUnderWay& steps, bool opens)
   const Clock& clock = *device_.options().clock;
   const bool rolls = list.turns() != nullptr;
   // What rolls has no list of stamps: its flights are not recorded.
-  if (!clock.is_virtual() && !rolls) flights_->begin(list.steps(), steps.stamps[0], clock.now(), list.gathers());
+  if (!clock.is_virtual() && !rolls)
+    flights_->begin(list.steps(), steps.stamps[0], clock.now(), list.gathers());
   const auto stamp_of = [&](const Step& step) -> Stamp& {
     return steps.stamps[static_cast<size_t>(step.instruction.step)][step.stamp];
   };
@@ -86,6 +87,7 @@ void Executor::take(const Step& step, const Places& places, Stamp& stamp) {
   enqueue(step, places, at, stamp);
   at.stamp(&stamp.end);
   if (step.done != nullptr) at.record(*step.done);
+  if (parts_.after) parts_.after(at, step.instruction);
 }
 
 Executor::Places Executor::places_of(const Step& step, const Turns* turns, const StepsUnderWay& steps) {

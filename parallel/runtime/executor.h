@@ -39,6 +39,8 @@ struct ExecutorParts {
   /// host with it, and an engine with two steps under way selects what is the instruction's step's. None:
   /// nothing.
   std::function<void(Stream&, const schedule::Instruction&)> before;
+  /// Called behind an instruction and its stamps. None: nothing.
+  std::function<void(Stream&, const schedule::Instruction&)> after;
 };
 
 /// Of two steps that may be under way, by Instruction::step: the number of its first micro-batch in the run,

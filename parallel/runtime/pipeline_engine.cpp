@@ -134,8 +134,11 @@ ExecutorParts PipelineEngine::executor_parts() {
   }
   parts.pipeline = communicators_.pipeline.get();
   parts.operations = this;
-  if (plan_.overlaps())
-    parts.before = [this](Stream& /*at*/, const schedule::Instruction& instruction) { select(instruction); };
+  if (!plan_.overlaps()) return parts;
+  parts.before = [this](Stream& /*at*/, const schedule::Instruction& instruction) { select(instruction); };
+  parts.after = [this](Stream& at, const schedule::Instruction& instruction) {
+    if (under_way_.open) ends_->mark(at, instruction);
+  };
   return parts;
 }
 
@@ -270,10 +273,7 @@ void PipelineEngine::agree(Stream& at) {
   at.stamp(&told_[step].agreed);
   at.copy(sums.data, squares.data, sums.bytes());
   optimizer.norm(at);
-  if (plan_.overlaps()) {
-    copy_results(at, step);
-    at.record(*told_[step].event);
-  }
+  if (plan_.overlaps()) copy_results(at, step);
 }
 
 // On the way, so that the host need not wait for the loss before the update is queued. The loss is what all

@@ -21,6 +21,7 @@
 #include "parallel/runtime/parameter_gatherer.h"
 #include "parallel/runtime/pipeline_plan.h"
 #include "parallel/runtime/rolling_lists.h"
+#include "parallel/runtime/step_ends.h"
 
 namespace penstock::runtime {
 
@@ -225,7 +226,6 @@ class PipelineEngine final : private StepOperations {
     std::span<double> losses;
     double offered = 0;
     double agreed = 0;
-    std::unique_ptr<Event> event;  ///< all of it is told; only where steps overlap
   };
   std::array<Told, 2> told_;
   size_t finished_ = 0;  ///< of those, the step that was finished last
@@ -240,6 +240,7 @@ class PipelineEngine final : private StepOperations {
   };
   UnderWay under_way_;
   std::unique_ptr<RollingLists> rolling_;
+  std::unique_ptr<StepEnds> ends_;
   StepList training_;
   std::map<int, StepList> evaluations_;
   std::array<std::vector<Stamp>, kept_steps> stamps_;

@@ -29,7 +29,7 @@ size_t parity_of(uint64_t step) {
 void PipelineEngine::use_two_versions() {
   rolling_ =
       std::make_unique<RollingLists>(device_, *plan_.rolling, plan_.training, place_.pipeline, stream());
-  for (Told& told : told_) told.event = device_.create_event("step agreed");
+  ends_ = std::make_unique<StepEnds>(device_, stream());
   executor_.synchronize();
 }
 
@@ -84,7 +84,7 @@ model::StepResult PipelineEngine::finish_over() {
   guarded([&] {
     // The end of a step stands in the next one's list.
     if (under_way_.next == under_way_.last) drain_unguarded();
-    told_[parity].event->synchronize();
+    ends_->wait(parity);
   });
   finished_ = parity;
   ++under_way_.next;

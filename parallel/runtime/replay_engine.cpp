@@ -54,7 +54,7 @@ ReplayEngine::ReplayEngine(Device& device, transport::World& world, transport::W
   if (rolling == nullptr) return;
   rolling_ =
       std::make_unique<RollingLists>(device, *rolling, program, rank_, executor_.stream(Lane::compute));
-  for (auto& event : agreed_) event = device.create_event("step agreed");
+  ends_ = std::make_unique<StepEnds>(device, executor_.stream(Lane::compute));
   executor_.synchronize();
 }
 
@@ -120,6 +120,8 @@ ExecutorParts ReplayEngine::executor_parts(const schedule::Program& program, int
     const double late = host_seconds_[enqueued_];
     if (late > 0) enqueue_sleep(stream, clock_, "host", late);
   };
+  if (rolling == nullptr) return parts;
+  parts.after = [this](Stream& stream, const Instruction& instruction) { ends_->mark(stream, instruction); };
   return parts;
 }
 
@@ -178,7 +180,7 @@ void ReplayEngine::finish_step() {
     open_ = false;
   }
   if (rolling_ && step != last_) {
-    agreed_[at]->synchronize();
+    ends_->wait(at);
   } else {
     executor_.synchronize();
   }
@@ -212,7 +214,6 @@ void ReplayEngine::sum_tied(Stream& stream) {
 
 void ReplayEngine::agree(Stream& stream) {
   all_->barrier(stream);
-  if (rolling_) stream.record(*agreed_[enqueued_]);
 }
 
 // Ranks agree on norm and losses here, as PipelineEngine's do.

@@ -14,6 +14,7 @@
 #include "parallel/runtime/replay_times.h"
 #include "parallel/runtime/rolling_lists.h"
 #include "parallel/runtime/sleeping_stage.h"
+#include "parallel/runtime/step_ends.h"
 
 namespace penstock::runtime {
 
@@ -103,7 +104,7 @@ class ReplayEngine final : private StepOperations {
   std::array<std::byte, 4> meeting_bytes_{};
   std::vector<std::unique_ptr<SleepingStage>> stages_;  ///< by stage of the model; null: another rank's
   StepList list_;
-  std::array<std::unique_ptr<Event>, 2> agreed_;
+  std::unique_ptr<StepEnds> ends_;
   size_t enqueued_ = 0;  ///< the parity of what is enqueued
   uint64_t last_ = 0;    ///< that was started
   int started_ = 0;      ///< and not finished

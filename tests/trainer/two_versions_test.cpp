@@ -172,6 +172,14 @@ TEST_F(TwoVersionTraining, RefusesWhatItCannotDo) {
   EXPECT_THAT(refusal({"parallel.reduce_every=2"}), HasSubstr("none for partial sums"));
   EXPECT_THAT(refusal({"bubble_budget.actions=[\"repartition\"]"}), HasSubstr("two versions of the weights"));
   EXPECT_THAT(refusal({"batch.micro=8"}), HasSubstr("at least pipeline = 2 micro-batches"));
+  EXPECT_THAT(refusal({"parallel.sharded_optimizer=true"}), HasSubstr("parallel.sharded_optimizer"));
+  for (const std::string key : {"compute", "p2p", "gradient_reduce"})
+    EXPECT_THAT(refusal({"precision." + key + "=fp16"}), HasSubstr("precision." + key + ": schedule")) << key;
+  for (const char* setting :
+       {"numerics.on_nonfinite=rollback", "numerics.on_spike=skip", "numerics.on_spike=rollback",
+        "numerics.replica_check_every_steps=2", "numerics.recompute_check_every_steps=2"})
+    EXPECT_THAT(refusal({setting}), HasSubstr("begins a step before")) << setting;
+  EXPECT_EQ(refusal({"precision.p2p=bf16"}), "");
   EXPECT_EQ(refusal({}), "");
 }
 

@@ -251,8 +251,10 @@ void check_versions(const Job& job, CrossChecks& checks) {
     checks.expect(!wanted, path,
                   fmt::format("schedule \"{}\" begins a step before {}; set it otherwise", name, why));
   };
-  expect_not("precision.compute", job.precision.compute == Precision::fp16,
-             "the loss scale that the one before leaves is known");
+  const char* scale = "the loss scale that the one before leaves is known";
+  expect_not("precision.compute", job.precision.compute == Precision::fp16, scale);
+  expect_not("precision.p2p", job.precision.p2p == Precision::fp16, scale);
+  expect_not("precision.gradient_reduce", job.precision.gradient_reduce == Precision::fp16, scale);
   expect_not("numerics.on_nonfinite", job.numerics.on_nonfinite == NumericsPolicy::rollback,
              "the one before is judged, which cannot be taken back alone");
   expect_not(
