@@ -95,8 +95,8 @@ std::vector<checkpoint::TensorDescription> model_tensors(const checkpoint::Check
   if (!holds_earlier_version(checkpoint)) return tensors;
   for (const model::ParameterSpec& spec : model::model_parameters(model)) {
     const checkpoint::GlobalTensor* found = checkpoint.find(spec.name + std::string(earlier_version));
-    tensors.push_back(
-        {spec.name + std::string(earlier_version), found == nullptr ? DType::fp32 : found->dtype, spec.shape});
+    tensors.push_back({spec.name + std::string(earlier_version),
+                       found == nullptr ? DType::fp32 : found->dtype, spec.shape});
   }
   return tensors;
 }

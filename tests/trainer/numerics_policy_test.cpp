@@ -112,6 +112,7 @@ TEST_P(Policies, ASkippedStepChangesNoWeight) {
   PlantedFault planted = fault(Lasts::until_the_step_is_computed);
   Settings settings = GetParam().topology;
   settings.emplace_back("checkpoint.every_steps=1");
+  settings.emplace_back("checkpoint.background=false");  // no copy may see the fault
   ASSERT_EQ(train(asking("skipped", "skip", settings), planting(planted)), ExitCode::finished);
   EXPECT_EQ(events("skipped", event_name()).size(), 1u);
   EXPECT_EQ(metrics("skipped").size(), 14u);
@@ -206,8 +207,8 @@ TEST_F(NumericsPolicyTest, WhatWasSkippedIsStateOfTheRun) {
 TEST_F(NumericsPolicyTest, SkipsInARowComeToAnEndAlsoOverAResume) {
   PlantedFault planted(middle, {4, 5, 6}, 100, Lasts::until_the_step_is_computed,
                        PlantedFault::not_a_number());
-  const Settings settings{"numerics.on_nonfinite=skip", "numerics.max_in_a_row=2",
-                          "checkpoint.every_steps=1"};
+  const Settings settings{"numerics.on_nonfinite=skip", "numerics.max_in_a_row=2", "checkpoint.every_steps=1",
+                          "checkpoint.background=false"};
   ASSERT_EQ(train(long_job("run", settings), planting(planted)), ExitCode::numerics);
   EXPECT_THAT(reason("run"), HasSubstr("this is step 3 in a row and numerics.max_in_a_row = 2"));
   EXPECT_FALSE(fs::exists(run("run") / "checkpoints" / "step-00000007"));

@@ -102,8 +102,7 @@ void Accountant::begin_overlapping(std::span<const RankTimes> ranks, std::option
       std::min(begin.value_or(enqueued == 0 ? account_.first_action : enqueued), account_.first_action);
   tracing_.clear(account_.first_action);
   PartSeconds ahead;
-  cut_ready(ranks, first, account_.begin, account_.first_action, enqueued, account_.begin, ahead,
-            all_ranks_);
+  cut_ready(ranks, first, account_.begin, account_.first_action, enqueued, account_.begin, ahead, all_ranks_);
   for (size_t r = 0; r < ranks.size(); ++r) {
     for (const Part part : {Part::data, Part::host, Part::launch, Part::evaluation, Part::checkpoint})
       account_.ranks[r].parts[part] += ahead[part];

@@ -249,11 +249,12 @@ void check_versions(const Job& job, CrossChecks& checks) {
   const auto expect_not = [&](const char* path, bool wanted, const char* why) {
     if (!checks.know({path})) return;
     checks.expect(!wanted, path,
-                  fmt::format("schedule \"{}\" begins a step before {}; set it otherwise", name, why));
+                  fmt::format("schedule \"{}\" begins a step before {}: set it otherwise", name, why));
   };
   const char* scale = "the loss scale that the one before leaves is known";
-  expect_not("precision.compute", job.precision.compute == Precision::fp16, scale);
-  expect_not("precision.p2p", job.precision.p2p == Precision::fp16, scale);
+  const bool narrow = job.precision.compute == Precision::fp16;  // wires too, unless said otherwise
+  expect_not("precision.compute", narrow, scale);
+  expect_not("precision.p2p", !narrow && job.precision.p2p == Precision::fp16, scale);
   expect_not("precision.gradient_reduce", job.precision.gradient_reduce == Precision::fp16, scale);
   expect_not("numerics.on_nonfinite", job.numerics.on_nonfinite == NumericsPolicy::rollback,
              "the one before is judged, which cannot be taken back alone");

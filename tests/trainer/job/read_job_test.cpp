@@ -311,8 +311,7 @@ TEST_P(NotInThisVersion, IsRefused) {
   EXPECT_THAT(refusal(example_job(), {GetParam()}), HasSubstr("not in this version; "));
 }
 
-INSTANTIATE_TEST_SUITE_P(ReadJob, NotInThisVersion,
-                         testing::Values("precision.compute=fp8"));
+INSTANTIATE_TEST_SUITE_P(ReadJob, NotInThisVersion, testing::Values("precision.compute=fp8"));
 
 TEST(ReadJob, DefaultsOfWhatIsNotInThisVersionAreAccepted) {
   EXPECT_EQ(
