@@ -4,39 +4,10 @@
 #   lost_rank.sh PENSTOCK
 set -euo pipefail
 . "$(dirname "$0")/tiny_job.sh"
+. "$programs/rank_processes.sh"
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_btl_vader_single_copy_mechanism=none
-trap 'kill -KILL $(ranks) 2>/dev/null || true; rm -rf "$work"' EXIT
 endless=(--set run.steps=100000000 --set checkpoint.every_steps=0)
 
-# The processes of a run, by its name; of one of its ranks.
-ranks() { # [RUN [RANK]]
-  local process
-  for process in /proc/[0-9]*; do
-    [ "$(readlink "$process/cwd" 2>/dev/null)" = "$work" ] || continue
-    [ "$(readlink "$process/exe" 2>/dev/null)" = "$(readlink -f "$penstock")" ] || continue
-    [ -z "${1:-}" ] || grep -zqx "run.name=$1" "$process/cmdline" 2>/dev/null || continue
-    [ -z "${2:-}" ] || grep -zqE "^(OMPI_COMM_WORLD_RANK|RANK)=$2$" "$process/environ" 2>/dev/null || continue
-    basename "$process"
-  done
-}
-begun() { # RUN LOG
-  for _ in $(seq 300); do [ -s "runs/$1/metrics.jsonl" ] && return; sleep 0.1; done
-  cat "$2"
-  fail "$1 has not begun"
-}
-all_gone() { # RUN SECONDS
-  for _ in $(seq $((10 * $2))); do [ -z "$(ranks "$1")" ] && return; sleep 0.1; done
-  fail "processes of $1 are left after $2 s: $(ranks "$1")"
-}
-says() { grep -qE -- "$1" "$2" || { cat "$2"; fail "$2 does not say: $1"; } }
-failed_with_70() { # RUN
-  grep -q '"state": "failed"' "runs/$1/status.json" && grep -q '"exit_code": 70' "runs/$1/status.json" ||
-    { cat "runs/$1/status.json"; fail "status.json of $1"; }
-  grep -q '"event":"watchdog"' "runs/$1/events.jsonl" || { cat "runs/$1/events.jsonl"; fail "$1 without an event"; }
-  "$penstock" status "runs/$1" --needs-resume || fail "$1 does not need to be resumed"
-  "$penstock" status "runs/$1" >status.log
-  says 'failed' status.log
-}
 ends() { code=0; wait "$1" || code=$?; } # sets $code
 
 # Killed under mpirun: 2 and 4 ranks, a middle one and rank 0. mpirun reports the killed rank's code, 137.

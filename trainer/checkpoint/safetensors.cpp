@@ -119,11 +119,12 @@ class HeaderParser {
   }
 
   void read_tensor(const std::string& name, const json& entry) {
-    const uint64_t place = place_of(name);
+    // Looked for only where it is needed: it takes a look through the whole header.
+    const auto place = [&] { return place_of(name); };
     const auto field = [&](const char* key) -> const json& {
       static const json absent;
       if (!entry.is_object())
-        refuse(place, fmt::format("tensor {} = {}", name, entry.type_name()), "an object");
+        refuse(place(), fmt::format("tensor {} = {}", name, entry.type_name()), "an object");
       const auto found = entry.find(key);
       return found == entry.end() ? absent : *found;
     };
@@ -132,31 +133,31 @@ class HeaderParser {
     const json& type = field("dtype");
     const auto known = type.is_string() ? stored_type(type.get_ref<const std::string&>()) : std::nullopt;
     if (!known) {
-      refuse(place, fmt::format("tensor {} with dtype {}", name, type.dump()),
+      refuse(place(), fmt::format("tensor {} with dtype {}", name, type.dump()),
              "one of BOOL U8 I8 I16 U16 F16 BF16 I32 U32 F32 I64 U64 F64 F8_E4M3 F8_E5M2");
     }
     tensor.type = *known;
     tensor.shape = read_counts(name, "shape", field("shape"));
     const std::vector<uint64_t> offsets = read_counts(name, "data_offsets", field("data_offsets"));
     if (offsets.size() != 2 || offsets[0] > offsets[1]) {
-      refuse(place, fmt::format("tensor {} with data_offsets [{}]", name, fmt::join(offsets, ", ")),
+      refuse(place(), fmt::format("tensor {} with data_offsets [{}]", name, fmt::join(offsets, ", ")),
              "two offsets, the second not below the first");
     }
     uint64_t bytes = size_of(tensor.type);
     for (const uint64_t extent : tensor.shape) {
       if (__builtin_mul_overflow(bytes, extent, &bytes)) {
-        refuse(place, fmt::format("tensor {} with shape [{}]", name, fmt::join(tensor.shape, ", ")),
+        refuse(place(), fmt::format("tensor {} with shape [{}]", name, fmt::join(tensor.shape, ", ")),
                "a size that fits 64 bits");
       }
     }
     if (offsets[1] - offsets[0] != bytes) {
-      refuse(place, fmt::format("tensor {} with {} bytes", name, offsets[1] - offsets[0]),
+      refuse(place(), fmt::format("tensor {} with {} bytes", name, offsets[1] - offsets[0]),
              fmt::format("{} bytes for shape [{}] of {}", bytes, fmt::join(tensor.shape, ", "),
                          name_of(tensor.type)));
     }
     const uint64_t data_bytes = file_.size() - data_begin_;
     if (offsets[1] > data_bytes) {
-      refuse(place, fmt::format("tensor {} up to byte {} of the data", name, offsets[1]),
+      refuse(place(), fmt::format("tensor {} up to byte {} of the data", name, offsets[1]),
              fmt::format("at most {}, where the file ends", data_bytes));
     }
     tensor.begin = data_begin_ + offsets[0];

@@ -1,11 +1,15 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <iterator>
 #include <limits>
+#include <string_view>
 #include <tuple>
+#include <unordered_set>
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "kernels/device/error.h"
@@ -15,6 +19,8 @@ namespace penstock::checkpoint {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "the format is little-endian");
+
+constexpr std::string_view metadata_name = "__metadata__";
 
 uint64_t bytes_of(const StoredTensor& tensor) {
   uint64_t bytes = size_of(tensor.type);
@@ -35,22 +41,24 @@ SafetensorsLayout lay_out_safetensors(std::vector<StoredTensor> tensors,
     return std::make_tuple(size_of(b.type), std::string_view(a.name)) <
            std::make_tuple(size_of(a.type), std::string_view(b.name));
   });
-  nlohmann::ordered_json header;
-  header["__metadata__"] = metadata;
-  header["__metadata__"]["format"] = "pt";
+  nlohmann::ordered_json about(metadata);
+  about["format"] = "pt";
+  // Composed entry by entry: a JSON object that keeps its order looks through all it has for each new name.
+  std::string text = fmt::format("{{\"{}\":{}", metadata_name, about.dump());
+  std::unordered_set<std::string_view> names{metadata_name};
   uint64_t end = 0;
   for (StoredTensor& tensor : tensors) {
-    if (header.contains(tensor.name)) {
+    if (!names.insert(tensor.name).second) {
       throw UsageError(fmt::format("two tensors named {} for one safetensors file", tensor.name));
     }
     tensor.begin = end;
     tensor.end = end += bytes_of(tensor);
-    header[tensor.name] = {{"dtype", name_of(tensor.type)},
-                           {"shape", tensor.shape},
-                           {"data_offsets", {tensor.begin, tensor.end}}};
+    fmt::format_to(std::back_inserter(text), R"(,{}:{{"dtype":"{}","shape":[{}],"data_offsets":[{},{}]}})",
+                   nlohmann::json(tensor.name).dump(), name_of(tensor.type), fmt::join(tensor.shape, ","),
+                   tensor.begin, tensor.end);
   }
+  text += '}';
   SafetensorsLayout layout;
-  std::string text = header.dump();
   text.resize((text.size() + 7) / 8 * 8, ' ');
   const uint64_t length = text.size();
   layout.head.resize(sizeof(length));

@@ -9,6 +9,7 @@
 
 #include "trainer/commands/given_command.h"
 #include "trainer/commands/job_arguments.h"
+#include "trainer/commands/leave_on_signal.h"
 #include "trainer/commands/number_check.h"
 #include "trainer/commands/run_command.h"
 #include "trainer/commands/run_ranks.h"
@@ -79,6 +80,7 @@ CLI::App* add_eval(CLI::App& parent, int& exit_code) {
       "  penstock eval job.toml --set 'data.validation=\"other\"'");
   command->callback([arguments, command, &exit_code] {
     exit_code = run_command([&] {
+      leave_on_signals();
       return run_ranks(arguments->job, given_command(*command), [&](const Job& job, transport::World& world) {
         return run_eval(*arguments, job, world);
       });

@@ -11,6 +11,7 @@
 #include "data/encoder.h"
 #include "trainer/commands/given_command.h"
 #include "trainer/commands/job_arguments.h"
+#include "trainer/commands/leave_on_signal.h"
 #include "trainer/commands/number_check.h"
 #include "trainer/commands/run_command.h"
 #include "trainer/commands/run_ranks.h"
@@ -105,6 +106,7 @@ CLI::App* add_generate(CLI::App& parent, int& exit_code) {
       "  penstock generate job.toml --temperature 0.8 --top-p 0.95 --texts 3 --seed 7");
   command->callback([arguments, command, &exit_code] {
     exit_code = run_command([&] {
+      leave_on_signals();
       return run_ranks(arguments->job, given_command(*command), [&](const Job& job, transport::World& world) {
         return run_generate(*arguments, job, world);
       });

@@ -14,6 +14,7 @@
 #include "trainer/commands/foreign_options.h"
 #include "trainer/commands/given_command.h"
 #include "trainer/commands/job_arguments.h"
+#include "trainer/commands/leave_on_signal.h"
 #include "trainer/commands/number_check.h"
 #include "trainer/commands/profile_table.h"
 #include "trainer/commands/run_command.h"
@@ -179,6 +180,7 @@ CLI::App* add_profile(CLI::App& parent, int& exit_code) {
   command->callback([arguments, command, &exit_code] {
     exit_code = run_command([&] {
       if (!arguments->from_run.empty()) return run_from_run(*arguments);
+      leave_on_signals();
       return run_ranks(arguments->job, given_command(*command), [&](const Job& job, transport::World& world) {
         return run_profile(*arguments, job, world);
       });

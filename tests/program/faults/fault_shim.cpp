@@ -4,9 +4,8 @@
 //   PENSTOCK_FAULT_PATH   calls whose path contains this are counted; without it nothing happens
 //   PENSTOCK_FAULT_RANK   only in the process with this OMPI_COMM_WORLD_RANK
 //   PENSTOCK_FAULT_AT     the call, from 1; 0: none
-//   PENSTOCK_FAULT_KIND   kill, short (writes take one byte a call), or an error: ENOSPC, EIO; with a + from
-//   that call on,
-//                         always
+//   PENSTOCK_FAULT_KIND   kill, stop (USR1), leave (TERM, and once more 1.2 s later), short (writes take one
+//                         byte a call), or an error: ENOSPC, EIO; with a + from that call on, always
 //   PENSTOCK_FAULT_LOG    a line is appended for every counted call: its number, name and path
 #include <array>
 #include <atomic>
@@ -76,6 +75,16 @@ Answer ask(const char* call, const std::string& path) {
   if (the.kind == "short") return Answer::shorten;
   if (the.kind == "kill") {
     ::kill(getpid(), SIGKILL);
+    for (;;) pause();
+  }
+  if (the.kind == "stop") {
+    ::kill(getpid(), SIGUSR1);
+    return Answer::go;
+  }
+  if (the.kind == "leave") {
+    ::kill(getpid(), SIGTERM);
+    usleep(1'200'000);
+    ::kill(getpid(), SIGTERM);
     for (;;) pause();
   }
   errno = the.kind == "EIO" ? EIO : ENOSPC;

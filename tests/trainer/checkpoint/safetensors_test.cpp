@@ -7,8 +7,11 @@
 #include <fstream>
 #include <functional>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "data/data_error.h"
 #include "kernels/device/error.h"
@@ -212,6 +215,29 @@ TEST(SafetensorsWriter, RefusesEqualNamesAndOverflow) {
   EXPECT_THROW(lay_out_safetensors({{"a", StoredType::u8, {1}, 0, 0}, {"a", StoredType::f32, {1}, 0, 0}}, {}),
                UsageError);
   EXPECT_THROW(lay_out_safetensors({{"a", StoredType::f64, {uint64_t{1} << 61}, 0, 0}}, {}), UsageError);
+}
+
+// What grows with the square of the number of tensors would take minutes of a processor, and is ended by its
+// limit.
+void lay_out_and_read_many(const std::string& path, size_t count) {
+  constexpr rlim_t processor_seconds = 60;
+  const rlimit limit{processor_seconds, processor_seconds};
+  if (setrlimit(RLIMIT_CPU, &limit) != 0) _exit(1);
+  std::vector<StoredTensor> tensors;
+  for (size_t i = 0; i < count; ++i) {
+    tensors.push_back({fmt::format("layers.{:07}.weight", i), StoredType::u8, {1}, 0, 0});
+  }
+  const SafetensorsLayout layout = lay_out_safetensors(std::move(tensors), {});
+  write_bytes(path, layout.head + std::string(count, 'x'));
+  const SafetensorsFile file(path);
+  const bool all = file.tensors().size() == count && file.tensors().back().name == layout.tensors.back().name;
+  _exit(all ? 0 : 2);
+}
+
+TEST(SafetensorsWriter, AndReaderTakeWorkInProportionToTheTensors) {
+  const TemporaryFolder folder;
+  EXPECT_EXIT(lay_out_and_read_many(folder.path() + "/many.safetensors", 400'000),
+              ::testing::ExitedWithCode(0), "");
 }
 
 TEST(StoredTypes, NameEachTypeOnce) {
