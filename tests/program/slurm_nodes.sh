@@ -111,6 +111,7 @@ for _ in $(seq 300); do
   sleep 0.1
 done
 [ $left = 0 ] || { cat again.log; fail "the first attempt goes on beside the second"; }
+says 'found attempt 2, expected 1: the run was started again elsewhere' again.log
 [ -n "$(ranks again)" ] || { cat again.log; fail "the second attempt is gone as well"; }
 comes 60 more_steps again $(($(steps_of again) + 4)) || { cat again.log; fail "the second attempt stands still"; }
 scancel --signal=USR1 "$job"

@@ -6,6 +6,7 @@ set -euo pipefail
 rearranging=$2
 shim=$(realpath "$3")
 . "$(dirname "$0")/tiny_job.sh"
+. "$programs/rank_processes.sh"
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_btl_vader_single_copy_mechanism=none
 mpi=(mpirun --oversubscribe --bind-to none -n)
 ends_with() { # CODE LOG COMMAND…
@@ -57,32 +58,39 @@ faulty leave twice 0 >twice.log 2>&1 || code=$?
 [ -d runs/twice/checkpoints/step-00000002 ] || { ls runs/twice/checkpoints; fail "the checkpoint of step 2 is gone"; }
 [ ! -d runs/twice/checkpoints/step-00000004 ] || fail "the save went on"
 "$penstock" status runs/twice --needs-resume || fail "a run that was left at once does not need to be resumed"
-goes_on twice 8
+# Steps after the last checkpoint are done once more: the end is what counts.
+train twice -- --set run.steps=8 --set parallel.pipeline=2 --set model.layers=4 >go_on.log 2>&1 || { cat go_on.log; fail "twice does not go on"; }
+"$penstock" checkpoint diff runs/twice runs/straight >diff.log 2>&1 || { cat diff.log; fail "twice goes on otherwise"; }
 
 echo "where there is nothing to save"
 for _ in $(seq 500); do cat text.txt; done >long.txt
 "$penstock" data prepare --input long.txt --tokenizer tokenizer.json --output long >/dev/null 2>&1
-leaves() { # SIGNAL CODE COMMAND…: one process, and it is gone within ten seconds
-  local process code=0
+leaves() { # RANKS SIGNAL CODE COMMAND…: it is gone within ten seconds
+  local process code=0 count=$1
+  shift
   "${@:3}" >leaves.log 2>&1 &
   process=$!
+  # mpirun forgets signals that come before its ranks are there.
+  for _ in $(seq 200); do [ "$(ranks | wc -l)" = "$count" ] && break; sleep 0.1; done
   sleep 1
   kill "-$1" "$process" || { cat leaves.log; fail "ended by itself: ${*:3}"; }
   for _ in $(seq 100); do kill -0 "$process" 2>/dev/null || break; sleep 0.1; done
   kill -KILL "$process" 2>/dev/null && fail "still there 10 s after $1: ${*:3}"
   wait "$process" || code=$?
+  [ -z "$(ranks)" ] || fail "processes are left: ${*:3}"
   [ "$code" = "$2" ] || { cat leaves.log; fail "exit code $code after $1, not $2: ${*:3}"; }
   grep -q 'asked to stop: leaving at once' leaves.log || { cat leaves.log; fail "$1 without a word: ${*:3}"; }
 }
 profile=(profile job.toml --set model.hidden_size=128 --set model.ffn_hidden_size=512 --set parallel.pipeline=2 --repetitions 10000)
 evaluation=(eval job.toml --set run.name=straight --set model.layers=4 --set 'data.validation="long"')
-text=(generate job.toml --set run.name=straight --set model.layers=4 --tokens 100000000)
+# A text may end by itself: there are many.
+text=(generate job.toml --set run.name=straight --set model.layers=4 --tokens 100000000 --texts 1000000)
 for signal in TERM:143 INT:130 USR1:75; do
-  leaves "${signal%:*}" "${signal#*:}" "$penstock" "${profile[@]}" --output profile.json
-  leaves "${signal%:*}" "${signal#*:}" "$penstock" "${evaluation[@]}"
-  leaves "${signal%:*}" "${signal#*:}" "$penstock" "${text[@]}"
+  leaves 1 "${signal%:*}" "${signal#*:}" "$penstock" "${profile[@]}" --output profile.json
+  leaves 1 "${signal%:*}" "${signal#*:}" "$penstock" "${evaluation[@]}"
+  leaves 1 "${signal%:*}" "${signal#*:}" "$penstock" "${text[@]}"
 done
 [ ! -e profile.json ] || fail "a profile that was not measured to its end"
-leaves USR1 75 "${mpi[@]}" 2 "$penstock" "${profile[@]}"
-leaves USR1 75 "${mpi[@]}" 2 "$penstock" "${evaluation[@]}" --set parallel.pipeline=2
+leaves 2 USR1 75 "${mpi[@]}" 2 "$penstock" "${profile[@]}"
+leaves 2 USR1 75 "${mpi[@]}" 2 "$penstock" "${evaluation[@]}" --set parallel.pipeline=2
 echo "passed"

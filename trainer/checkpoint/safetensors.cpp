@@ -18,7 +18,7 @@ using nlohmann::json;
 
 constexpr uint64_t length_bytes = 8;
 constexpr uint64_t longest_header = 100'000'000;
-constexpr int deepest_nesting = 3;  // {name: {"shape": [...]}}
+constexpr size_t deepest_nesting = 3;  // {name: {"shape": [...]}}
 
 // The header of one file while it is being checked; every complaint knows the file and a byte in it.
 class HeaderParser {
@@ -84,22 +84,55 @@ class HeaderParser {
     return length_bytes + (at == std::string_view::npos ? 0 : at);
   }
 
-  json parse_json() const {
-    std::vector<std::set<std::string>> names;  // of the objects that are open
-    const json::parser_callback_t watch = [&](int depth, json::parse_event_t event, json& value) {
-      if (depth > deepest_nesting) {
-        refuse(length_bytes, "values nested deeper than a tensor's entry", "name, entry, list");
-      }
-      if (event == json::parse_event_t::object_start) names.emplace_back();
-      if (event == json::parse_event_t::object_end) names.pop_back();
-      if (event == json::parse_event_t::key && !names.back().insert(value.get<std::string>()).second) {
-        const auto name = value.get<std::string>();
-        refuse(place_of(name), fmt::format("the name {} twice", name), "each name once");
-      }
+  // Names that come twice and nesting, which a parsed value does not show any more. Not by the parser's
+  // callback: for every object that ends it looks through all that its parent holds.
+  class Watch : public nlohmann::json_sax<json> {
+   public:
+    explicit Watch(const HeaderParser& parser) : parser_(parser) {}
+    bool null() override { return value(); }
+    bool boolean(bool /*value*/) override { return value(); }
+    bool number_integer(number_integer_t /*value*/) override { return value(); }
+    bool number_unsigned(number_unsigned_t /*value*/) override { return value(); }
+    bool number_float(number_float_t /*value*/, const string_t& /*text*/) override { return value(); }
+    bool string(string_t& /*value*/) override { return value(); }
+    bool binary(binary_t& /*value*/) override { return value(); }
+    bool start_object(size_t /*elements*/) override { return start(); }
+    bool start_array(size_t /*elements*/) override { return start(); }
+    bool end_object() override { return end(); }
+    bool end_array() override { return end(); }
+    bool key(string_t& name) override {
+      if (names_.back().insert(name).second) return true;
+      parser_.refuse(parser_.place_of(name), fmt::format("the name {} twice", name), "each name once");
+    }
+    // What is wrong is said by who parses once more.
+    bool parse_error(size_t /*place*/, const std::string& /*token*/,
+                     const json::exception& /*error*/) override {
+      return false;
+    }
+
+   private:
+    bool value() const {
+      if (names_.size() <= deepest_nesting) return true;
+      parser_.refuse(length_bytes, "values nested deeper than a tensor's entry", "name, entry, list");
+    }
+    bool start() {
+      names_.emplace_back();
+      return names_.size() - 1 <= deepest_nesting || value();
+    }
+    bool end() {
+      names_.pop_back();
       return true;
-    };
+    }
+
+    const HeaderParser& parser_;
+    std::vector<std::set<std::string>> names_;  // of what is open
+  };
+
+  json parse_json() const {
+    Watch watch(*this);
+    json::sax_parse(text_.begin(), text_.end(), &watch);
     try {
-      return json::parse(text_.begin(), text_.end(), watch);
+      return json::parse(text_.begin(), text_.end());
     } catch (const json::exception& error) {
       const data::JsonFault fault = data::json_fault(text_, error);
       refuse(length_bytes + fault.byte, fmt::format("a header that is not JSON ({})", fault.what),

@@ -47,8 +47,6 @@ std::string Heartbeat::text() const {
   switch (phase) {
     case Phase::start_up:
       return fmt::format("is starting ({}) for {}", part, time);
-    case Phase::profile:
-      return fmt::format("measures costs for {}", time);
     case Phase::step:
       return acts ? activity.text() : fmt::format("is between two actions, in the step for {}", time);
     case Phase::evaluation:

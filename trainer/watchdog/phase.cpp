@@ -6,9 +6,8 @@
 namespace penstock::watchdog {
 namespace {
 
-constexpr std::array<std::string_view, phases> names{"start-up",      "profile", "step", "evaluation",
-                                                     "check",         "save",    "load", "rollback",
-                                                     "rearrangement", "ending"};
+constexpr std::array<std::string_view, phases> names{"start-up", "step",     "evaluation",    "check", "save",
+                                                     "load",     "rollback", "rearrangement", "ending"};
 
 bool is_first(bool first, double median_step) {
   return first || median_step <= 0;
@@ -29,7 +28,6 @@ std::optional<Phase> phase_named(std::string_view name) {
 double limit_of(Phase phase, bool first, double median_step, const WatchdogSection& limits) {
   switch (phase) {
     case Phase::start_up:
-    case Phase::profile:
       return limits.start_s;
     case Phase::step:
       if (is_first(first, median_step)) return std::max(limits.first_step_s, limits.step_min_s);
@@ -51,7 +49,6 @@ double limit_of(Phase phase, bool first, double median_step, const WatchdogSecti
 std::string_view key_of(Phase phase, bool first, double median_step, const WatchdogSection& limits) {
   switch (phase) {
     case Phase::start_up:
-    case Phase::profile:
       return "watchdog.start_s";
     case Phase::step:
       if (is_first(first, median_step))

@@ -9,19 +9,8 @@
 namespace penstock::watchdog {
 
 /// What a rank is at, as far as time limits are concerned.
-enum class Phase : uint8_t {
-  start_up,
-  profile,
-  step,
-  evaluation,
-  check,
-  save,
-  load,
-  rollback,
-  rearrangement,
-  ending
-};
-inline constexpr int phases = 10;
+enum class Phase : uint8_t { start_up, step, evaluation, check, save, load, rollback, rearrangement, ending };
+inline constexpr int phases = 9;
 
 /// "start-up", "step", …: as it is said and sent.
 std::string_view name_of(Phase phase);

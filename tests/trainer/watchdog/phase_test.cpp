@@ -26,7 +26,6 @@ TEST(Phase, HasANameThatIsRead) {
 
 TEST(Phase, HasItsOwnLimit) {
   EXPECT_EQ(limit_of(Phase::start_up, true, 0, limits()), 1);
-  EXPECT_EQ(limit_of(Phase::profile, true, 0, limits()), 1);
   EXPECT_EQ(limit_of(Phase::evaluation, false, 1, limits()), 5);
   EXPECT_EQ(limit_of(Phase::check, false, 1, limits()), 5);
   EXPECT_EQ(limit_of(Phase::save, false, 1, limits()), 6);
