@@ -53,6 +53,11 @@ void RunReports::note(std::string_view text) {
   log_.info(text);
 }
 
+void RunReports::failure(std::string_view text) {
+  if (leader_) leader_->console.failure(text);
+  log_.error(text);
+}
+
 void RunReports::warning(std::string_view text) {
   if (leader_) leader_->console.note(std::string("warning: ").append(text));
   log_.warning(text);

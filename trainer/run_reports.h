@@ -33,6 +33,8 @@ class RunReports {
   void step(const report::StepMetrics& metrics);
   /// A line for people: on the console and in the rank log.
   void note(std::string_view text);
+  /// Why the run has failed: said even where the console is quiet.
+  void failure(std::string_view text);
   void warning(std::string_view text);
   /// A line for programs.
   void event(std::string_view name, int64_t step, const nlohmann::json& details);

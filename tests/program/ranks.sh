@@ -34,6 +34,18 @@ awk -F'[:,]' '
     if (messages != 8 || error <= 0 || error > 1e5 || bad) { print messages " messages, error " error ", wrong:" bad; exit 1 }
   }' runs/traced/trace/step-00000003.json || fail "a trace that does not fit together"
 train replicas -- --set parallel.data=2 >/dev/null
+# A run's own job generates, whatever its schedule asks of a step, and always the same text.
+for kind in 1f1b interleaved dualpipe 2bw; do
+  "$penstock" generate job.toml --set run.name=one --set parallel.pipeline=2 --set "parallel.schedule=$kind" --prompt "line 3" \
+    --tokens 5 >"text-$kind" 2>refused.log || { cat refused.log; fail "no text with $kind"; }
+  cmp -s "text-$kind" text-1f1b || fail "another text with $kind"
+done
+# The start says where a run's bits end.
+"$penstock" train job.toml --set run.name=replicas --set parallel.data=1 --set run.steps=5 >other.log 2>&1 || { cat other.log; fail "with 1 replica"; }
+grep -qF "gradients of 1 replicas (or copies of the weights) are summed from here on, of 2 until now" runs/replicas/logs/*0.log ||
+  { cat runs/replicas/logs/*; fail "no word of other replicas"; }
+rm -r runs/replicas
+train replicas -- --set parallel.data=2 >/dev/null
 train grid "${mpi[@]}" 4 -- --set parallel.pipeline=2 >/dev/null # parallel.data = "auto" becomes 2
 same grid replicas 4
 

@@ -9,6 +9,7 @@
 #include <fmt/ranges.h>
 
 #include "parallel/planner/cut.h"
+#include "parallel/schedule/catalogue.h"
 #include "parallel/schedule/schedule.h"
 
 namespace penstock::advice {
@@ -120,7 +121,10 @@ class Questions {
     change.bubble = best.prediction.measures.bubble_ratio;
     change.peak_memory = best.prediction.peak_memory;
     change.peak_memory_now = now_.prediction.peak_memory;
-    change.changes_training = changes_training;
+    // Sums of two copies, and gradients of the version before, are others.
+    change.changes_training = changes_training ||
+                              schedule::copies_of(best.schedule) != schedule::copies_of(now_.schedule) ||
+                              schedule::versions_of(best.schedule) != schedule::versions_of(now_.schedule);
     return change;
   }
 

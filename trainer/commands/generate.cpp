@@ -38,9 +38,10 @@ int run_generate(const GenerateArguments& arguments, Job job, transport::World& 
                     arguments.job.file),
         1);
   }
-  // One sequence at a time; every replica would write the same.
+  // One sequence at a time; every replica would write the same. As many micro-batches as any schedule asks
+  // for: whose order it is does not matter here, but where it puts the stages.
   job.batch.micro = 1;
-  job.batch.global = job.parallel.data;
+  job.batch.global = job.parallel.data * 2 * job.parallel.pipeline;
   const bool writes = world.rank() == 0;
   Inference model = open_inference(std::move(job), arguments.checkpoint, world, true);
   data::Encoder encoder(*model.tokenizer);

@@ -113,6 +113,11 @@ void StepConsole::note(std::string_view text) {
   }
 }
 
+void StepConsole::failure(std::string_view text) {
+  if (!options_.quiet) return note(text);
+  fmt::print(stderr, "penstock: {}\n", text);
+}
+
 void StepConsole::finish() {
   if (pending_) {
     show(true);

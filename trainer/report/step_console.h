@@ -43,6 +43,8 @@ class StepConsole {
 
   /// A line of its own between steps ("step 100: validation loss 3.21"), without its line end.
   void note(std::string_view text);
+  /// Why the run has failed: a note, and where it is quiet a line on standard error.
+  void failure(std::string_view text);
 
   /// Writes the last step if it was not shown, and ends the line. Also called by the destructor.
   void finish();

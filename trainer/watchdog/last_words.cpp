@@ -75,6 +75,12 @@ void write_outcome(const LastWords& words, int64_t step, const Outcome& outcome)
     text << std::ifstream(path).rdbuf();
     nlohmann::ordered_json status = nlohmann::ordered_json::parse(text.str(), nullptr, false);
     if (status.is_object() && status.value("attempt", uint64_t{0}) > words.attempt) return;  // no longer ours
+    // A rank that slept through the others' end, and now finds them gone, has nothing to add.
+    const std::string before = status.is_object() ? status.value("state", "") : "";
+    if (status.is_object() && status.value("attempt", uint64_t{0}) == words.attempt &&
+        (before == "failed" || before == "stopped" || before == "finished")) {
+      return;
+    }
     if (!status.is_object()) status = {{"schema", 1}, {"step", step}};
     nlohmann::json details{{"exit_code", outcome.code}, {"reason", outcome.reason}};
     if (!outcome.ranks.empty()) details["ranks"] = outcome.ranks;

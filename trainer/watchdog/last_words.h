@@ -32,7 +32,8 @@ struct Outcome {
   std::vector<std::string> ranks;  ///< what is known of each
 };
 
-/// An event, and status.json, in which state, code, reason and time are replaced.
+/// An event, and status.json, in which state, code, reason and time are replaced; neither where the attempt
+/// has ended already, as status.json says.
 void write_outcome(const LastWords& words, int64_t step, const Outcome& outcome);
 
 }  // namespace penstock::watchdog

@@ -103,6 +103,25 @@ TEST(Advice, SchedulesAndMicroBatchesArePredicted) {
   EXPECT_NEAR(advice.simulated_step.value(), 11 * 6 * 3e-3, 1e-9);
 }
 
+// Two copies of the weights sum as twice the replicas do, two versions are another training.
+TEST(Advice, AScheduleWithOtherSumsChangesTraining) {
+  planner::PlanRequest request = running();
+  const Advice same = advise(measured(0.3), request);
+  ASSERT_NE(with_key(same, "parallel.schedule = \""), nullptr);
+  EXPECT_FALSE(with_key(same, "parallel.schedule = \"")->changes_training);
+  request.schedule = "2bw";
+  const Advice other = advise(measured(0.3), request);
+  for (const Change& change : other.changes) {
+    if (change.keys.find("parallel.schedule = \"") != std::string::npos) {
+      EXPECT_TRUE(change.changes_training) << change.keys;
+    }
+  }
+  request.schedule = "chimera";
+  const Change* schedule = with_key(advise(measured(0.3), request), "parallel.schedule = \"");
+  ASSERT_NE(schedule, nullptr);
+  EXPECT_TRUE(schedule->changes_training);
+}
+
 TEST(Advice, WhatGainsLessThanOnePercentIsNotNamed) {
   // Two hundred micro-batches leave 1F1B next to nothing.
   const Advice advice = advise(measured(0.12), running({6, 6, 6, 6}, 400));

@@ -120,6 +120,14 @@ TEST_F(StepConsoleTest, ANoteStandsOnItsOwnLine) {
             "before\n\rstep   1/100 | loss\x1b[K\r\x1b[Kvalidation loss 3.21\n\rstep   1/100 | loss\x1b[K");
 }
 
+TEST_F(StepConsoleTest, AFailureIsSaidEvenThere) {
+  options.quiet = true;
+  testing::internal::CaptureStderr();
+  StepConsole(options).failure("ended after step 3 of 9: NaN");
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "penstock: ended after step 3 of 9: NaN\n");
+  EXPECT_EQ(shown(), "");
+}
+
 TEST_F(StepConsoleTest, QuietIsQuiet) {
   options.quiet = true;
   {
