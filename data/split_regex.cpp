@@ -164,6 +164,8 @@ std::string pcre2_split_pattern(std::string_view pattern) {
 const std::vector<NamedSplit>& named_splits() {
   static const std::vector<NamedSplit> splits{
       {"gpt2", gpt2_split_pattern},
+      {"r50k", gpt2_split_pattern},
+      {"p50k", gpt2_split_pattern},
       {"cl100k",
        R"('(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++\z|\s*[\r\n]|\s+(?!\S)|\s)"},
       {"o200k",

@@ -19,7 +19,7 @@ struct NamedSplit {
   std::string_view pattern;
 };
 
-/// gpt2 (r50k and p50k too), cl100k, o200k, llama3, qwen2.
+/// gpt2, r50k and p50k (all three GPT-2's), cl100k, o200k, llama3, qwen2.
 const std::vector<NamedSplit>& named_splits();
 
 }  // namespace penstock::data

@@ -87,8 +87,13 @@ def check_tokenizers(texts):
         recognised, plain = ours(path, texts)
         for how, ids in (("recognised", recognised), ("plain", plain)):
             library.encode_special_tokens = how == "plain"
-            theirs = [library.encode(text, add_special_tokens=False).ids for text in texts]
-            good &= compare(f"tokenizers, {name}, special {how}", texts, theirs, ids)
+            # Its normal form knows no marks younger than its tables (Python's are Unicode 14 or newer).
+            kept = [i for i, text in enumerate(texts) if library.normalizer is None
+                    or library.normalizer.normalize_str(text) == unicodedata.normalize("NFC", text)]
+            if len(kept) < len(texts):
+                print(f"{name}: {len(texts) - len(kept)} texts left out, whose NFC is another in `tokenizers` than in Python")
+            theirs = [library.encode(texts[i], add_special_tokens=False).ids for i in kept]
+            good &= compare(f"tokenizers, {name}, special {how}", [texts[i] for i in kept], theirs, [ids[i] for i in kept])
     return good
 
 
@@ -146,7 +151,7 @@ def measure(text, rounds=5):
             for _ in range(max(1, rounds // 2)):
                 other.append(seconds([sys.executable, __file__, "--their-seconds", vocabulary, "theirs.json", text], environment)[0])
                 begin = time.perf_counter()
-                words = [PENSTOCK, "tokenizer", "train", "--input", text, "--vocab-size", vocabulary, "--threads", threads, "--output", "ours.json"]
+                words = [PENSTOCK, "tokenizer", "train", "--input", text, "--vocab-size", vocabulary, "--output", "ours.json"]
                 subprocess.run([str(word) for word in words], check=True, capture_output=True)
                 mine.append(time.perf_counter() - begin)
             merges = [json.loads(pathlib.Path(name).read_text())["model"]["merges"] for name in ("ours.json", "theirs.json")]
