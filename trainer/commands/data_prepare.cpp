@@ -131,7 +131,10 @@ class Preparation {
   }
 
   // What becomes of an encoded text: its tag in the encoder.
-  enum Tag : uint64_t { to_training = 0, to_validation = 1, begins_document = 2, ends_document = 4 };
+  static constexpr uint64_t to_training = 0;
+  static constexpr uint64_t to_validation = 1;
+  static constexpr uint64_t begins_document = 2;
+  static constexpr uint64_t ends_document = 4;
 
   void add(std::string_view text, bool validation) {
     if (text.empty()) return;

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Penstock's tokens against those of `tokenizers` and `tiktoken` themselves: equal ids on texts in many scripts.
 
-    tokenizers.py PENSTOCK PRINT_TOKENS [--rates TEXT]    needs both libraries; scripts/tokenizer_check brings them
+    tokenizer_check.py PENSTOCK PRINT_TOKENS [--rates TEXT]    needs both libraries; scripts/tokenizer_check brings them
 
 With --rates also how fast: of encoding and of training a vocabulary, on that file, with one thread and with all,
 each measure taken in turn with the library's, the best of some rounds. Ratios above 1: Penstock is faster.
@@ -183,7 +183,7 @@ def main():
         os.chdir(folder)
         texts = more_texts()
         if not (check_tokenizers(texts) & check_tiktoken(texts)):
-            sys.exit("tokenizers: there are differences")
+            sys.exit("tokenizer_check: there are differences")
         if text:
             measure(text)
 
