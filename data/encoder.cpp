@@ -25,35 +25,25 @@ std::vector<int32_t> Encoder::encode(std::string_view text, SpecialText special)
   return out;
 }
 
-void Encoder::encode(std::string_view text, std::vector<int32_t>& out, SpecialText special) {
-  if (special == SpecialText::plain) {
-    encode_plain(text, out);
-    return;
-  }
-  const std::vector<SpecialToken>& tokens = tokenizer_->vocabulary().special;
-  const auto find = [&](size_t which, size_t from) {
-    return tokens[which].text.empty() ? std::string_view::npos : text.find(tokens[which].text, from);
-  };
-  std::vector<size_t> places(tokens.size());  // of each special text's next appearance
-  for (size_t i = 0; i < tokens.size(); ++i) places[i] = find(i, 0);
+// Puts the special tokens of one kind in place and gives what lies between them to `rest`.
+template <class Rest>
+void Encoder::take_special(std::string_view text, std::vector<int32_t>& out, SpecialText special,
+                           bool normalized, Rest&& rest) {
+  const SpecialFinder& finder = tokenizer_->special_finder();
   for (size_t at = 0; at < text.size();) {
-    // The first special text; of two at one place the longer.
-    const SpecialToken* first = nullptr;
-    size_t place = text.size();
-    for (size_t i = 0; i < tokens.size(); ++i) {
-      if (places[i] < at) places[i] = find(i, at);
-      if (places[i] > place || places[i] == std::string_view::npos) continue;
-      if (places[i] == place && first != nullptr && tokens[i].text.size() <= first->text.size()) continue;
-      first = &tokens[i];
-      place = places[i];
-    }
-    encode_plain(text.substr(at, place - at), out);
-    at = place;
-    if (first != nullptr) {
-      out.push_back(first->id);
-      at += first->text.size();
-    }
+    const SpecialFinder::Found found = finder.find(text, at, special, normalized);
+    rest(text.substr(at, found.size == 0 ? std::string_view::npos : found.place - at));
+    if (found.size == 0) return;
+    out.push_back(found.id);
+    at = found.place + found.size;
   }
+}
+
+void Encoder::encode(std::string_view text, std::vector<int32_t>& out, SpecialText special) {
+  take_special(text, out, special, false, [&](std::string_view raw) {
+    const std::string_view normal = tokenizer_->vocabulary().nfc ? normal_form_.apply(raw) : raw;
+    take_special(normal, out, special, true, [&](std::string_view rest) { encode_plain(rest, out); });
+  });
 }
 
 void Encoder::encode_plain(std::string_view text, std::vector<int32_t>& out) {
@@ -66,7 +56,7 @@ void Encoder::encode_chunk(std::string_view chunk, std::vector<int32_t>& out) {
     return;
   }
   if (chunk.size() > cached_chunk_bytes) {
-    merge_chunk(chunk, out);
+    encode_new(chunk, out);
     return;
   }
   const auto hit = cache_.find(chunk);
@@ -80,10 +70,18 @@ void Encoder::encode_chunk(std::string_view chunk, std::vector<int32_t>& out) {
     cached_tokens_.clear();
   }
   const size_t before = out.size();
-  merge_chunk(chunk, out);
+  encode_new(chunk, out);
   cache_.emplace(chunk, CachedRange{static_cast<uint32_t>(cached_tokens_.size()),
                                     static_cast<uint32_t>(out.size() - before)});
   cached_tokens_.insert(cached_tokens_.end(), out.begin() + static_cast<std::ptrdiff_t>(before), out.end());
+}
+
+void Encoder::encode_new(std::string_view chunk, std::vector<int32_t>& out) {
+  if (const auto whole = tokenizer_->whole_token(chunk)) {
+    out.push_back(*whole);
+  } else {
+    merge_chunk(chunk, out);
+  }
 }
 
 void Encoder::add_candidate(int32_t left) {

@@ -6,19 +6,16 @@
 #include <unordered_map>
 #include <vector>
 
+#include "data/normal_form.h"
+#include "data/special_finder.h"
 #include "data/text_split.h"
 #include "data/tokenizer.h"
 
 namespace penstock::data {
 
-/// What the text of a special token means inside a text.
-enum class SpecialText {
-  plain,      ///< ordinary text: no document can end another one
-  recognised  ///< the special token
-};
-
 /// Text to tokens with a tokenizer; one per thread (scratch memory and a cache of chunks). `decode(encode(x))
-/// == x` for any bytes x; how bytes that are not UTF-8 are split stands at TextSplitter.
+/// == x` for any bytes x (of a vocabulary with NFC: its normal form); how bytes that are not UTF-8 are split
+/// stands at TextSplitter.
 class Encoder {
  public:
   /// `tokenizer` must outlive the encoder.
@@ -50,13 +47,18 @@ class Encoder {
     size_t operator()(std::string_view chunk) const;
   };
 
+  template <class Rest>
+  void take_special(std::string_view text, std::vector<int32_t>& out, SpecialText special, bool normalized,
+                    Rest&& rest);
   void encode_plain(std::string_view text, std::vector<int32_t>& out);
   void encode_chunk(std::string_view chunk, std::vector<int32_t>& out);
+  void encode_new(std::string_view chunk, std::vector<int32_t>& out);
   void merge_chunk(std::string_view chunk, std::vector<int32_t>& out);
   void add_candidate(int32_t left);
 
   const Tokenizer* tokenizer_;
   TextSplitter splitter_;
+  NormalForm normal_form_;
   std::vector<Symbol> symbols_;
   std::vector<Candidate> heap_;
   std::unordered_map<std::string, CachedRange, ChunkHash, std::equal_to<>> cache_;

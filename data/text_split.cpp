@@ -9,17 +9,9 @@
 #include <pcre2.h>
 
 #include "data/data_error.h"
-
-// Unicode's White_Space property, for use inside [].
-#define PENSTOCK_WHITE_SPACE \
-  R"(\x09-\x0d\x20\x85\xa0\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000})"
+#include "data/split_regex.h"
 
 namespace penstock::data {
-
-const char* const gpt2_split_pattern =
-    R"('(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+)"
-    R"(| ?[^)" PENSTOCK_WHITE_SPACE R"(\p{L}\p{N}]+)"
-    R"(|[)" PENSTOCK_WHITE_SPACE R"(]+(?![^)" PENSTOCK_WHITE_SPACE R"(])|[)" PENSTOCK_WHITE_SPACE R"(]+)";
 
 namespace {
 
@@ -44,8 +36,9 @@ struct SplitPattern::Code {
 SplitPattern::SplitPattern(std::string pattern) : text_(std::move(pattern)) {
   int error = 0;
   PCRE2_SIZE offset = 0;
-  pcre2_code* code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(text_.data()), text_.size(), PCRE2_UTF,
-                                   &error, &offset, nullptr);
+  const std::string translated = pcre2_split_pattern(text_);
+  pcre2_code* code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(translated.data()), translated.size(),
+                                   PCRE2_UTF | PCRE2_UCP, &error, &offset, nullptr);
   if (code == nullptr) {
     throw DataError(fmt::format("split pattern `{}`: character {}: {}; correct the pattern", text_, offset,
                                 pcre2_text(error)));

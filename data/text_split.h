@@ -15,8 +15,7 @@ extern const char* const gpt2_split_pattern;
 /// A compiled split pattern (PCRE2, UTF, JIT where the machine has it). Immutable, shared between threads.
 class SplitPattern {
  public:
-  /// Throws DataError when the pattern is not a regular expression. `\s` should be written out as the Unicode
-  /// White_Space class (as gpt2_split_pattern does): PCRE2's own counts U+180E in, other tokenizers do not.
+  /// Read as pcre2_split_pattern says. Throws DataError when the pattern is not a regular expression.
   explicit SplitPattern(std::string pattern);
   ~SplitPattern();
   SplitPattern(const SplitPattern&) = delete;

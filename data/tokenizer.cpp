@@ -64,6 +64,13 @@ std::string fingerprint_of(const Vocabulary& vocabulary) {
     hash.text(token.text);
   }
   hash.text(vocabulary.split_pattern);
+  // Only where they are not GPT-2's: the fingerprints of older token files stay as they are.
+  if (vocabulary.ignore_merges) hash.text("ignore_merges");
+  if (vocabulary.nfc) hash.text("NFC");
+  for (const SpecialToken& token : vocabulary.special) {
+    if (!token.special) hash.text("word");
+    if (!token.special) hash.number(static_cast<uint64_t>(token.id));
+  }
   return hash.hex();
 }
 
@@ -72,8 +79,9 @@ std::string fingerprint_of(const Vocabulary& vocabulary) {
 Tokenizer::Tokenizer(Vocabulary vocabulary, const std::string& origin)
     : vocabulary_(std::move(vocabulary)),
       pattern_(std::make_unique<SplitPattern>(vocabulary_.split_pattern)),
-      merges_(vocabulary_.merges.size()) {
-  const IdOfBytes ids = index_of_tokens(vocabulary_, origin);
+      merges_(vocabulary_.merges.size()),
+      special_finder_(vocabulary_.special) {
+  IdOfBytes ids = index_of_tokens(vocabulary_, origin);
   for (int value = 0; value < 256; ++value) {
     const char byte = static_cast<char>(value);
     const auto found = ids.find(std::string_view(&byte, 1));
@@ -101,9 +109,12 @@ Tokenizer::Tokenizer(Vocabulary vocabulary, const std::string& origin)
     }
     merges_[pair] = Merged{static_cast<int32_t>(rank), result->second};
   }
-  for (const SpecialToken& token : vocabulary_.special) {
-    if (token.text == end_of_text_name) end_of_text_ = token.id;
+  for (const char* name : {end_of_text_name, other_end_of_text_name}) {
+    for (const SpecialToken& token : vocabulary_.special) {
+      if (token.text == name && !end_of_text_) end_of_text_ = token.id;
+    }
   }
+  if (vocabulary_.ignore_merges) whole_ = std::move(ids);
   fingerprint_ = fingerprint_of(vocabulary_);
 }
 

@@ -11,19 +11,15 @@
 #include <vector>
 
 #include "data/pair_table.h"
+#include "data/special_finder.h"
 #include "data/text_split.h"
 
 namespace penstock::data {
 
 /// The token that ends a document.
 inline constexpr const char* end_of_text_name = "<|endoftext|>";
-
-/// A token that text never yields by merging.
-struct SpecialToken {
-  int32_t id = 0;
-  std::string text;
-  bool operator==(const SpecialToken&) const = default;
-};
+/// The same in vocabularies that have no such one (Llama 3's).
+inline constexpr const char* other_end_of_text_name = "<|end_of_text|>";
 
 /// What a vocabulary file says: all of a byte-level BPE tokenizer.
 struct Vocabulary {
@@ -31,6 +27,9 @@ struct Vocabulary {
   std::vector<TokenPair> merges;    ///< by rank; a merge's result is the token with the bytes of both
   std::vector<SpecialToken> special;
   std::string split_pattern = gpt2_split_pattern;
+  bool ignore_merges = false;            ///< a chunk that is a token is that token, whatever the merges say
+  bool nfc = false;                      ///< text is brought to Unicode's composed normal form first
+  std::optional<int32_t> begin_of_text;  ///< the token in front of each text
 };
 
 /// A byte-level BPE tokenizer: immutable, shared between threads. Text is encoded by an Encoder.
@@ -48,6 +47,8 @@ class Tokenizer {
   int64_t size() const { return static_cast<int64_t>(vocabulary_.tokens.size()); }
   const Vocabulary& vocabulary() const { return vocabulary_; }
   std::optional<int32_t> end_of_text() const { return end_of_text_; }
+  /// Put in front of each text where there is one.
+  std::optional<int32_t> begin_of_text() const { return vocabulary_.begin_of_text; }
   /// XXH3 over tokens, merges, special tokens and pattern, in hexadecimal: equal where encoding is equal.
   const std::string& fingerprint() const { return fingerprint_; }
 
@@ -58,6 +59,12 @@ class Tokenizer {
 
   const Merged* merge_of(TokenPair pair) const { return merges_.find(pair); }
   int32_t byte_token(uint8_t byte) const { return byte_tokens_[byte]; }
+  /// The token of just these bytes, of a vocabulary that ignores merges for those; else none.
+  std::optional<int32_t> whole_token(std::string_view bytes) const {
+    const auto found = whole_.find(bytes);
+    return found == whole_.end() ? std::nullopt : std::optional(found->second);
+  }
+  const SpecialFinder& special_finder() const { return special_finder_; }
   const SplitPattern& split_pattern() const { return *pattern_; }
 
  private:
@@ -65,6 +72,8 @@ class Tokenizer {
   std::unique_ptr<const SplitPattern> pattern_;
   PairTable<Merged> merges_;
   std::array<int32_t, 256> byte_tokens_{};
+  std::unordered_map<std::string_view, int32_t> whole_;  // into vocabulary_
+  SpecialFinder special_finder_;
   std::optional<int32_t> end_of_text_;
   std::string fingerprint_;
 };

@@ -96,6 +96,22 @@ std::string text_of(const json& root, int id) {
   return "";
 }
 
+json split_of(const char* pattern) {
+  return {{"type", "Split"}, {"pattern", {{"Regex", pattern}}}, {"behavior", "Isolated"}, {"invert", false}};
+}
+
+json behind_split() {
+  return {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", false}};
+}
+
+json token_part(const char* text) {
+  return {{"SpecialToken", {{"id", text}, {"type_id", 0}}}};
+}
+
+json text_part() {
+  return {{"Sequence", {{"id", "A"}, {"type_id", 0}}}};
+}
+
 const std::vector<Wrong> wrongs{
     {"other_model",
      [](json& r) { r["model"]["type"] = "Unigram"; },
@@ -105,20 +121,64 @@ const std::vector<Wrong> wrongs{
     {"model_list", [](json& r) { r["model"] = json::array(); }, {"model", "array"}},
     {"normaliser",
      [](json& r) {
-       r["normalizer"] = {{"type", "NFC"}};
+       r["normalizer"] = {{"type", "Lowercase"}};
      },
-     {"normalizer", "\"NFC\""}},
+     {"normalizer", "\"Lowercase\""}},
+    {"normaliser_in_sequence",
+     [](json& r) {
+       r["normalizer"] = {{"type", "Sequence"}, {"normalizers", {{{"type", "NFC"}}, {{"type", "NFKC"}}}}};
+     },
+     {"normalizer.normalizers[1]", "\"NFKC\""}},
     {"no_pre_tokenizer", [](json& r) { r["pre_tokenizer"] = nullptr; }, {"pre_tokenizer", "null"}},
     {"other_pre_tokenizer",
      [](json& r) {
        r["pre_tokenizer"] = {{"type", "Metaspace"}};
      },
      {"\"Metaspace\""}},
-    {"sequence",
+    {"empty_sequence",
      [](json& r) {
-       r["pre_tokenizer"] = {{"type", "Sequence"}};
+       r["pre_tokenizer"] = {{"type", "Sequence"}, {"pretokenizers", json::array()}};
      },
-     {"\"Sequence\""}},
+     {"pre_tokenizer.pretokenizers", "0 steps"}},
+    {"two_splits",
+     [](json& r) {
+       const json steps = json::array({split_of("a"), split_of("b"), behind_split()});
+       r["pre_tokenizer"] = {{"type", "Sequence"}, {"pretokenizers", steps}};
+     },
+     {"pre_tokenizer.pretokenizers", "3 steps"}},
+    {"split_twice",
+     [](json& r) {
+       json last = behind_split();
+       last["use_regex"] = true;
+       r["pre_tokenizer"] = {{"type", "Sequence"}, {"pretokenizers", json::array({split_of("a"), last})}};
+     },
+     {"pretokenizers[1].use_regex", "true"}},
+    {"split_removes",
+     [](json& r) {
+       json first = split_of("a");
+       first["behavior"] = "Removed";
+       r["pre_tokenizer"] = {{"type", "Sequence"}, {"pretokenizers", json::array({first, behind_split()})}};
+     },
+     {"pretokenizers[0].behavior", "Removed"}},
+    {"split_by_string",
+     [](json& r) {
+       json first = split_of("a");
+       first["pattern"] = {{"String", "a"}};
+       r["pre_tokenizer"] = {{"type", "Sequence"}, {"pretokenizers", json::array({first, behind_split()})}};
+     },
+     {"pretokenizers[0].pattern", "String"}},
+    {"digits",
+     [](json& r) {
+       const json first = {{"type", "Digits"}};
+       r["pre_tokenizer"] = {{"type", "Sequence"}, {"pretokenizers", json::array({first, behind_split()})}};
+     },
+     {"pretokenizers[0].type", "\"Digits\""}},
+    {"pattern",
+     [](json& r) {
+       const json steps = json::array({split_of("a|\\w+"), behind_split()});
+       r["pre_tokenizer"] = {{"type", "Sequence"}, {"pretokenizers", steps}};
+     },
+     {"character 2", "`\\w`"}},
     {"prefix_space",
      [](json& r) { r["pre_tokenizer"]["add_prefix_space"] = true; },
      {"add_prefix_space", "true"}},
@@ -130,14 +190,40 @@ const std::vector<Wrong> wrongs{
      {"decoder.type", "WordPiece"}},
     {"post",
      [](json& r) {
-       r["post_processor"] = {{"type", "TemplateProcessing"}};
+       r["post_processor"] = {{"type", "BertProcessing"}};
      },
-     {"TemplateProcessing"}},
+     {"BertProcessing"}},
+    {"token_behind_text",
+     [](json& r) {
+       const json parts = json::array({text_part(), token_part("<|endoftext|>")});
+       r["post_processor"] = {{"type", "TemplateProcessing"}, {"single", parts}};
+     },
+     {"post_processor.single", "none behind it"}},
+    {"unknown_begin",
+     [](json& r) {
+       const json parts = json::array({token_part("<s>"), text_part()});
+       r["post_processor"] = {{"type", "TemplateProcessing"}, {"single", parts}};
+     },
+     {"post_processor.single", "<s>"}},
+    {"other_begin_id",
+     [](json& r) {
+       const json parts = json::array({token_part("<|endoftext|>"), text_part()});
+       r["post_processor"] = {{"type", "TemplateProcessing"},
+                              {"single", parts},
+                              {"special_tokens", {{"<|endoftext|>", {{"ids", json::array({7})}}}}}};
+     },
+     {"special_tokens", "[7]"}},
+    {"sequence_in_sequence",
+     [](json& r) {
+       const json inner = {{"type", "Sequence"}, {"processors", json::array()}};
+       r["post_processor"] = {{"type", "Sequence"}, {"processors", json::array({inner})}};
+     },
+     {"post_processor.processors[0]", "Sequence"}},
     {"dropout", [](json& r) { r["model"]["dropout"] = 0.1; }, {"model.dropout", "0.1"}},
     {"prefix", [](json& r) { r["model"]["continuing_subword_prefix"] = "##"; }, {"##"}},
     {"suffix", [](json& r) { r["model"]["end_of_word_suffix"] = "</w>"; }, {"</w>"}},
     {"fallback", [](json& r) { r["model"]["byte_fallback"] = true; }, {"byte_fallback"}},
-    {"ignore_merges", [](json& r) { r["model"]["ignore_merges"] = true; }, {"ignore_merges"}},
+    {"ignore_merges", [](json& r) { r["model"]["ignore_merges"] = "yes"; }, {"ignore_merges", "yes"}},
     {"no_vocab", [](json& r) { r["model"].erase("vocab"); }, {"model.vocab", "nothing"}},
     {"vocab_list", [](json& r) { r["model"]["vocab"] = json::array(); }, {"model.vocab", "array"}},
     {"empty_vocab",

@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "data/data_error.h"
-#include "data/encoder.h"
+#include "data/ordered_encoder.h"
 #include "data/token_file.h"
 #include "data/token_writer.h"
 #include "data/tokenizer_json.h"
@@ -29,15 +29,17 @@ using data::Fault;
 using report::ProgressUnit;
 
 int32_t end_of_text_token(const data::Tokenizer& tokenizer, const DataPrepareOptions& options) {
+  if (options.end_of_text.empty() && tokenizer.end_of_text()) return *tokenizer.end_of_text();
+  const std::string wanted = options.end_of_text.empty() ? data::end_of_text_name : options.end_of_text;
   std::string known;
   for (const data::SpecialToken& token : tokenizer.vocabulary().special) {
-    if (token.text == options.end_of_text) return token.id;
+    if (token.text == wanted) return token.id;
     known += (known.empty() ? "`" : ", `") + token.text + "`";
   }
   throw DataError(Fault{options.tokenizer,
                         {},
                         known.empty() ? "no special token" : "the special tokens " + known,
-                        "`" + options.end_of_text + "` to end documents with",
+                        "`" + wanted + "` to end documents with",
                         "name the one to use with --end-of-text"});
 }
 
@@ -52,10 +54,12 @@ class Preparation {
  public:
   Preparation(const data::Tokenizer& tokenizer, const DataPrepareOptions& options)
       : options_(options),
-        encoder_(tokenizer),
+        tokenizer_(tokenizer),
         end_of_text_(end_of_text_token(tokenizer, options)),
         draw_(options.validation_fraction),
-        training_(data::token_file_prefix(options.output), tokenizer.size(), tokenizer.fingerprint()) {
+        training_(data::token_file_prefix(options.output), tokenizer.size(), tokenizer.fingerprint()),
+        encoder_(tokenizer, data::OrderedEncoder::usual_threads(),
+                 [this](std::span<const int32_t> tokens, uint64_t tag) { take(tokens, tag); }) {
     if (options.validation_fraction > 0) {
       validation_.emplace(data::token_file_prefix(options.output) + "-validation", tokenizer.size(),
                           tokenizer.fingerprint());
@@ -86,6 +90,7 @@ class Preparation {
                         reader.path(), invalid_bytes_, first_invalid_));
       }
     }
+    encoder_.finish();
     bar.update(before);
     bar.finish();
     finish();
@@ -125,22 +130,34 @@ class Preparation {
     }
   }
 
+  // What becomes of an encoded text: its tag in the encoder.
+  static constexpr uint64_t to_training = 0;
+  static constexpr uint64_t to_validation = 1;
+  static constexpr uint64_t begins_document = 2;
+  static constexpr uint64_t ends_document = 4;
+
   void add(std::string_view text, bool validation) {
     if (text.empty()) return;
-    tokens_.clear();
-    encoder_.encode(text, tokens_);
-    (validation ? *validation_ : training_).add(tokens_);
+    encoder_.add(text, (validation ? to_validation : to_training) | (document_open_ ? 0 : begins_document));
     text_bytes_ += text.size();
     document_open_ = true;
   }
 
   void end_document(bool validation) {
     if (!document_open_) return;  // an empty document is none
-    data::TokenWriter& writer = validation ? *validation_ : training_;
-    writer.add({&end_of_text_, 1});
-    writer.end_document();
+    encoder_.add({}, (validation ? to_validation : to_training) | ends_document);
     document_open_ = false;
     ++documents_;
+  }
+
+  void take(std::span<const int32_t> tokens, uint64_t tag) {
+    data::TokenWriter& writer = (tag & to_validation) != 0 ? *validation_ : training_;
+    const auto begin = tokenizer_.begin_of_text();
+    if ((tag & begins_document) != 0 && begin) writer.add({&*begin, 1});
+    writer.add(tokens);
+    if ((tag & ends_document) == 0) return;
+    writer.add({&end_of_text_, 1});
+    writer.end_document();
   }
 
   void count_invalid(const DocumentPiece& piece) {
@@ -192,12 +209,11 @@ class Preparation {
   }
 
   const DataPrepareOptions& options_;
-  data::Encoder encoder_;
+  const data::Tokenizer& tokenizer_;
   int32_t end_of_text_;
   DocumentDraw draw_;
   data::TokenWriter training_;
   std::optional<data::TokenWriter> validation_;
-  std::vector<int32_t> tokens_;
   std::vector<std::string> notes_;
   uint64_t documents_ = 0;
   uint64_t text_bytes_ = 0;
@@ -205,6 +221,7 @@ class Preparation {
   uint64_t first_invalid_ = 0;
   bool document_open_ = false;
   bool in_tail_ = false;
+  data::OrderedEncoder encoder_;  // the last: its threads end before what take() uses
 };
 
 }  // namespace
@@ -240,8 +257,9 @@ CLI::App* add_data_prepare(CLI::App& parent, int& exit_code) {
           "this part goes to PREFIX-validation: drawn documents, or with `file` the end of each file")
       ->check(real_number(0.0, 0.99))
       ->type_name("F");
-  command->add_option("--end-of-text", options->end_of_text, "the special token put after each document")
-      ->capture_default_str()
+  command
+      ->add_option("--end-of-text", options->end_of_text,
+                   "the special token put after each document; without it <|endoftext|> or <|end_of_text|>")
       ->type_name("TOKEN");
   command->footer(
       "Examples:\n"

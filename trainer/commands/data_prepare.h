@@ -16,11 +16,12 @@ struct DataPrepareOptions {
   std::string output;  ///< prefix
   data::DocumentSeparator separator = data::DocumentSeparator::file;
   double validation_fraction = 0;  ///< [0, 1)
-  std::string end_of_text = data::end_of_text_name;
+  std::string end_of_text;         ///< empty: the tokenizer's
 };
 
 /// `penstock data prepare`: text to `<output>.idx/.bin` and, for a fraction above 0,
-/// `<output>-validation.idx/.bin`, each document followed by the end-of-text token. Throws data::DataError;
+/// `<output>-validation.idx/.bin`, each document followed by the end-of-text token, and behind the token that
+/// the tokenizer puts in front of a text, if it has one. Throws data::DataError;
 /// then no output has changed.
 void run_data_prepare(const DataPrepareOptions& options);
 

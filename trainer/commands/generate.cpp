@@ -47,6 +47,7 @@ int run_generate(const GenerateArguments& arguments, Job job, transport::World& 
   data::Encoder encoder(*model.tokenizer);
   std::vector<int32_t> prompt = encoder.encode(arguments.prompt);
   const std::optional<int32_t> end = model.tokenizer->end_of_text();
+  if (const auto begin = model.tokenizer->begin_of_text()) prompt.insert(prompt.begin(), *begin);
   if (prompt.empty()) prompt.push_back(end.value_or(0));  // an empty prompt starts a document
   for (int64_t text = 0; text < arguments.texts; ++text) {
     if (writes) fmt::print("{}{}", text > 0 ? "\n----\n" : "", arguments.prompt);

@@ -25,6 +25,7 @@
 #include "trainer/commands/report.h"
 #include "trainer/commands/run_command.h"
 #include "trainer/commands/status.h"
+#include "trainer/commands/tokenizer_convert.h"
 #include "trainer/commands/tokenizer_train.h"
 #include "trainer/commands/train.h"
 #include "trainer/commands/usage_error.h"
@@ -63,6 +64,7 @@ int main(int argc, char** argv) {
   tokenizer->require_subcommand(1);
   tokenizer->footer("`penstock tokenizer COMMAND --help` tells more.");
   add_tokenizer_train(*tokenizer, exit_code);
+  add_tokenizer_convert(*tokenizer, exit_code);
   CLI::App* checkpoint = app.add_subcommand("checkpoint", "List, verify and compare checkpoints");
   checkpoint->require_subcommand(1);
   checkpoint->footer("`penstock checkpoint COMMAND --help` tells more.");
