@@ -1,6 +1,6 @@
-// print_tokens TOKENIZER [FILE [THREADS]]: for tests/program/tokenizer_check.py. A line of JSON on standard input
-// is a text, a line of ids its tokens: first with special tokens recognised, then on a line of its own plain.
-// With FILE: the seconds that encoding its lines takes instead, in one thread or so many.
+// print_tokens TOKENIZER [FILE [THREADS]]: for tests/program/tokenizer_check.py. A line of JSON on standard
+// input is a text, a line of ids its tokens: first with special tokens recognised, then on a line of its own
+// plain. With FILE: the seconds that encoding its lines takes instead, in one thread or so many.
 #include <chrono>
 #include <exception>
 #include <iostream>
