@@ -118,7 +118,7 @@ size_t boundary_bytes(const RankConfig& config) {
 
 size_t staging_bytes(const RankConfig& config) {
   if (wire_dtype(config) == config.compute || !(has_output(config) || has_d_input(config))) return 0;
-  const Shape& hidden = boundary(config).front().shape;
+  const Shape hidden = boundary(config).front().shape;
   return aligned(static_cast<size_t>(hidden.elements()) * size_of(config.compute));
 }
 
