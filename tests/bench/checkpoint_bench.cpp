@@ -1,6 +1,6 @@
-// Checkpoints beside the disk they lie on: the rate of a save, hashed, synced and committed, as a share of plain
-// writes of as many bytes with one fsync (what `dd conv=fsync` does), in turns; and what checking all hashes adds
-// to loading, from a cold and from a warm cache, in turns with loading alone.
+// Checkpoints beside the disk they lie on: the rate of a save, hashed, synced and committed, as a share of
+// plain writes of as many bytes with one fsync (what `dd conv=fsync` does), in turns; and what checking all
+// hashes adds to loading, from a cold and from a warm cache, in turns with loading alone.
 //   bench_checkpoint [FOLDER]   the folder, default ".", is on the disk to be measured
 #include <algorithm>
 #include <chrono>
@@ -102,7 +102,8 @@ double load(const std::string& path, checkpoint::Depth depth, State& into) {
   return seconds_of([&] {
     const Checkpoint saved = Checkpoint::open(path, depth);
     for (int i = 0; i < tensors; ++i)
-      saved.read(fmt::format("tensor{}", i), DType::fp32, 0, elements, into.values[static_cast<size_t>(i)].data());
+      saved.read(fmt::format("tensor{}", i), DType::fp32, 0, elements,
+                 into.values[static_cast<size_t>(i)].data());
   });
 }
 
@@ -118,8 +119,9 @@ void run(const std::string& at) {
     saved.push_back(seconds_of([&] { save(writer, state, turn); }));
     writer.prune(turn, 1, 0);
   }
-  std::printf("a save of %.0f MB: %.0f MB/s, plain writes and fsync %.0f MB/s: %.0f %% (medians of %d)\n", megabytes,
-              megabytes / median(saved), megabytes / median(plain), 100 * median(plain) / median(saved), turns);
+  std::printf("a save of %.0f MB: %.0f MB/s, plain writes and fsync %.0f MB/s: %.0f %% (medians of %d)\n",
+              megabytes, megabytes / median(saved), megabytes / median(plain),
+              100 * median(plain) / median(saved), turns);
   const std::string path = checkpoint::newest_first(folder).front();
   for (const bool cold : {true, false}) {
     std::vector<double> unchecked;
