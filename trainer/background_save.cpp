@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "trainer/checkpoint/checkpoint_error.h"
+#include "trainer/elapsed.h"
 #include "trainer/finite_state.h"
 
 namespace penstock {
@@ -116,8 +117,7 @@ void BackgroundSave::gather_entries() {
       std::launch::async,
       [this, begin = saving.begin, manifest = std::move(saving.manifest), answers = std::move(answers)] {
         Outcome outcome = commit(manifest, answers);
-        const auto now = std::chrono::steady_clock::now();
-        outcome.seconds = std::chrono::duration<double>(now - begin).count();
+        outcome.seconds = seconds_since(begin);
         return outcome;
       });
 }

@@ -9,6 +9,7 @@
 #include "trainer/checkpoint/checkpoint_error.h"
 #include "trainer/checkpoint/room.h"
 #include "trainer/copy_check.h"
+#include "trainer/elapsed.h"
 #include "trainer/job/write_job.h"
 #include "trainer/model_state.h"
 #include "trainer/run_matmul_plans.h"
@@ -21,7 +22,7 @@ namespace {
 class Stopwatch {
  public:
   explicit Stopwatch(double& sum) : sum_(sum) {}
-  ~Stopwatch() { sum_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count(); }
+  ~Stopwatch() { sum_ += seconds_since(begin_); }
   Stopwatch(const Stopwatch&) = delete;
   Stopwatch& operator=(const Stopwatch&) = delete;
 

@@ -8,6 +8,7 @@
 
 #include "data/data_error.h"
 #include "kernels/device/error.h"
+#include "trainer/elapsed.h"
 #include "trainer/rank_context.h"
 #include "trainer/stop_switch.h"
 
@@ -60,7 +61,7 @@ EvaluationResult evaluate(runtime::PipelineEngine& engine, transport::World& wor
     result.tokens += target_tokens_of_all(job, world, sequences, set, count, engine.place().pipeline == 0);
   }
   result.loss = result.tokens > 0 ? sum / static_cast<double>(result.tokens) : 0;
-  result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  result.seconds = seconds_since(start);
   return result;
 }
 

@@ -9,6 +9,7 @@
 
 #include "kernels/device/error.h"
 #include "trainer/arranged_job.h"
+#include "trainer/elapsed.h"
 #include "trainer/memory_limit.h"
 #include "trainer/rank_context.h"
 
@@ -107,7 +108,7 @@ Rearrangement::Outcome Rearrangement::carry_out(const budget::Arrangement& arran
     next.engine.reset();
     parts_.backend.device->bring_arenas_back();
   }
-  outcome.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  outcome.seconds = seconds_since(start);
   return outcome;
 }
 

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "parallel/schedule/catalogue.h"
 #include "trainer/checkpoint/checkpoint_error.h"
 #include "trainer/job/read_job.h"
 #include "trainer/job/write_job.h"
@@ -29,10 +30,8 @@ void check_samples(const Checkpoint& checkpoint, const Job& stored) {
 }
 
 // What of the stored job and data stands in the way of going on.
-std::string obstacles(const Job& job, const Checkpoint& checkpoint, const std::string& data_fingerprint) {
-  const checkpoint::Manifest& manifest = checkpoint.manifest();
-  const Job stored = parse_job(manifest.job, "the checkpoint's job", {});
-  check_samples(checkpoint, stored);
+std::string obstacles(const Job& job, const Job& stored, const checkpoint::Manifest& manifest,
+                      const std::string& data_fingerprint) {
   if (manifest.state.count(imported_state) > 0) return to_text(refused_after_import(stored, job));
   std::string text = to_text(refused_on_resume(stored, job));
   // Other data under the same names; a job that names other data has said so already.
@@ -41,6 +40,19 @@ std::string obstacles(const Job& job, const Checkpoint& checkpoint, const std::s
                        manifest.data_fingerprint, data_fingerprint);
   }
   return text;
+}
+
+// Bits are those of one number of replicas: a run that goes on with another says so.
+std::string other_replicas(const Job& stored, const Job& now) {
+  const auto summands = [](const Job& job) {
+    return job.parallel.data * schedule::copies_of(job.parallel.schedule);
+  };
+  const int64_t before = summands(stored);
+  if (before <= 0 || before == summands(now)) return "";
+  return fmt::format(
+      "gradients of {} replicas (or copies of the weights) are summed from here on, of {} until now: what "
+      "follows is as right, but not bit for bit what {} would have gone on to",
+      summands(now), before, before);
 }
 
 // Rank 0's: what may be gone on from, in the order of preference.
@@ -131,7 +143,10 @@ ResumePoint find_resume_point(const Job& job, const RunPaths& paths, const std::
   point.step = point.checkpoint->manifest().step;
   if (!leads) return point;
   for (const std::string& each : damaged) point.notes.push_back("passed over: " + each);
-  const std::string changes = obstacles(job, *point.checkpoint, data_fingerprint);
+  const checkpoint::Manifest& manifest = point.checkpoint->manifest();
+  const Job stored = parse_job(manifest.job, "the checkpoint's job", {});
+  check_samples(*point.checkpoint, stored);
+  const std::string changes = obstacles(job, stored, manifest, data_fingerprint);
   if (!changes.empty() && !accept_changes) {
     throw ResumeError(
         fmt::format("{} was written by another job; it would not go on as it began:\n{}"
@@ -139,6 +154,9 @@ ResumePoint find_resume_point(const Job& job, const RunPaths& paths, const std::
                     point.checkpoint->path(), changes));
   }
   if (!changes.empty()) point.notes.push_back("accepted changes:\n" + changes);
+  const bool imported = manifest.state.count(imported_state) > 0;
+  if (const std::string other = other_replicas(stored, job); !imported && !other.empty())
+    point.notes.push_back(other);
   return point;
 }
 

@@ -27,7 +27,7 @@ inline constexpr const char* imported_state = "imported";
 struct ResumePoint {
   std::optional<checkpoint::Checkpoint> checkpoint;  ///< absent: from step 0
   int64_t step = 0;                                  ///< steps completed
-  std::vector<std::string> notes;  ///< rank 0's: damaged checkpoints passed over, accepted changes
+  std::vector<std::string> notes;  ///< rank 0's: damaged checkpoints passed over, what goes on otherwise
 };
 
 /// Chooses the checkpoint that run.resume asks for, the same on every rank:

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "trainer/elapsed.h"
 #include "trainer/model_state.h"
 #include "trainer/resume.h"
 
@@ -57,7 +58,7 @@ int64_t Rollback::carry_out(const StepSummary& result, Decision& decision) {
   const data::SkippedRange range = skipped.skip(end - global, end);
   restore(point.checkpoint, context_, guard_);
   context_.corpus.skip(std::move(skipped));
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const double seconds = seconds_since(start);
   reports.note(fmt::format("step {}: taken back to step {} ({}), and on without samples {} to {} ({:.2f} s)",
                            result.step, point.step,
                            point.checkpoint ? point.checkpoint->path() : "the initial weights", range.begin,

@@ -12,13 +12,12 @@
 #include "data/file_writer.h"
 #include "kernels/transport/clock_alignment.h"
 #include "parallel/runtime/pipeline_engine.h"
-#include "parallel/schedule/catalogue.h"
 #include "trainer/arranged_job.h"
 #include "trainer/backend.h"
 #include "trainer/budget_steering.h"
 #include "trainer/checkpointing.h"
 #include "trainer/corpus.h"
-#include "trainer/job/read_job.h"
+#include "trainer/elapsed.h"
 #include "trainer/job/write_job.h"
 #include "trainer/job_costs.h"
 #include "trainer/job_plan.h"
@@ -55,10 +54,6 @@
 namespace penstock {
 namespace {
 
-double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
 ExitCode conclude(const RankContext& context, const Decision& decision, const Checkpointing& checkpointing) {
   const std::string& save_failure = checkpointing.failure();
   const Job& job = context.job;
@@ -89,20 +84,6 @@ ExitCode conclude(const RankContext& context, const Decision& decision, const Ch
     reports.failure(fmt::format("ended after step {} of {}: {}", status.step, job.run.steps, status.reason));
   }
   return code;
-}
-
-// Bits are those of one number of replicas: a run that goes on with another says so.
-std::string other_replicas(const checkpoint::Manifest& saved, const Job& now) {
-  const auto summands = [](const Job& job) {
-    return job.parallel.data * schedule::copies_of(job.parallel.schedule);
-  };
-  const int64_t before = summands(parse_job_values(saved.job, "the checkpoint's job"));
-  if (before <= 0 || before == summands(now)) return "";
-  return fmt::format(
-      "gradients of {} replicas (or copies of the weights) are summed from here on, of {} until now: what "
-      "follows is as "
-      "right, but not bit for bit what {} would have gone on to",
-      summands(now), before, before);
 }
 
 // What rank 0 alone does before the others start: it holds the folder, counts the attempt, and chooses the
@@ -262,11 +243,7 @@ ExitCode train(Job asked, const TrainOptions& options, transport::World& world, 
     if (!outside.empty()) reports.warning(outside);
     if (planned.plan) reports.note(fmt::format("planned: {}; {}", plan_line(*planned.plan), planned.note));
     if (setup.running != first) reports.note(fmt::format("arranged since: {}", to_string(setup.running)));
-    if (resumed) {
-      reports.note(fmt::format("resuming from {}", point.checkpoint->path()));
-      const std::string other = other_replicas(point.checkpoint->manifest(), job);
-      if (!other.empty()) reports.note(other);
-    }
+    if (resumed) reports.note(fmt::format("resuming from {}", point.checkpoint->path()));
     reports.event("start", point.step,
                   {{"resumed", resumed}, {"matmul_roof_flops", roof[0]}, {"ranks", world.size()}});
   }

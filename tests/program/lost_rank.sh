@@ -63,7 +63,7 @@ victim=$(ranks silent 1)
 kill -STOP "$victim"
 ends "${pids[0]}"
 [ "$code" = 70 ] || { cat silent0.log; fail "rank 0 exits $code while rank 1 is stopped"; }
-says 'no progress: step \(step [0-9]+\) of rank 0 has taken more than 6.0 s \(watchdog.step_min_s\); rank 1 \(process' silent0.log
+says 'no progress: step \(step [0-9]+\) of rank 0 has taken more than 6.0 s \(watchdog.step_min_s; raise it where so long is usual\); rank 1 \(process' silent0.log
 says 'has not been heard of for [0-9.]+ s: stopped' silent0.log
 failed_with_70 silent
 # It goes on later, and finds that it is alone.

@@ -200,7 +200,8 @@ std::string CheckpointWriter::delete_checkpoint(const Listed& old) const {
     if (reason.empty()) return fmt::format("deleted {}", old.path);
     data::rename_durably(outgoing, old.path);
     return fmt::format("kept {}: {}", old.path, reason);
-  } catch (const std::runtime_error& error) {  // DataError, or FencedError
+  } catch (const std::runtime_error& error) {                                 // DataError, or FencedError
+    if (!exists(old.path)) return fmt::format("gone already: {}", old.path);  // the run, or another prune
     return fmt::format("could not delete {}: {}", old.path, error.what());
   }
 }

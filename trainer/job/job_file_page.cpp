@@ -4,6 +4,7 @@
 
 #include "trainer/job/job_keys.h"
 #include "trainer/job/markdown_cell.h"
+#include "trainer/job/resolve.h"
 #include "trainer/job/write_job.h"
 
 namespace penstock {
@@ -21,9 +22,12 @@ The run folder holds the resolved job, `job.toml`: every key with its value. It 
 the run.
 )";
 
-void add_row(const Key& key, const std::string& name, const std::string& fallback, std::string& page) {
-  page += fmt::format("| `{}` | {} | {} | {} |\n", name, markdown_cell(type_text(key)),
-                      markdown_cell(fallback), markdown_cell(key.help));
+void add_row(const Key& key, const std::string& name, const std::string& fallback, const std::string& missing,
+             std::string& page) {
+  const std::string note =
+      missing.empty() ? "" : fmt::format("; **not all of it in this version: {}**", missing);
+  page += fmt::format("| `{}` | {} | {} | {}{} |\n", name, markdown_cell(type_text(key)),
+                      markdown_cell(fallback), markdown_cell(key.help), note);
 }
 
 std::string default_cell(const Key& key) {
@@ -45,10 +49,10 @@ std::string key_tables(const std::vector<SectionKeys>& sections) {
     page += fmt::format("\n## [{}]\n\n| Key | Type, range | Default | Meaning |\n|---|---|---|---|\n",
                         section.name);
     for (const Key& key : section.keys) {
-      add_row(key, key.name, default_cell(key), page);
+      add_row(key, key.name, default_cell(key), not_yet(section.name, key.name), page);
       for (const Key& field : key.fields) {
         const std::string name = fmt::format("{}{}.{}", key.name, key.list ? "[]" : "", field.name);
-        add_row(field, name, field.required ? "–" : field.default_note, page);
+        add_row(field, name, field.required ? "–" : field.default_note, "", page);
       }
     }
   }

@@ -31,6 +31,11 @@ const NotYet* row_of(const std::string& section, const std::string& path) {
 
 }  // namespace
 
+std::string not_yet(const std::string& section, const std::string& key) {
+  const NotYet* row = row_of(section, section + "." + key);
+  return row == nullptr ? "" : row->why;
+}
+
 void refuse_not_yet(const Job& job, const GivenKeys& given, Problems& problems) {
   Job copy = job;
   Job initial;

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <string>
+
 #include "trainer/job/job.h"
 #include "trainer/job/job_reader.h"
 #include "trainer/job/read_job.h"
@@ -19,5 +21,8 @@ void check_across(const Job& job, const GivenKeys& given, int64_t shared_ranks, 
 
 /// Adds a problem for every value that this version does not implement.
 void refuse_not_yet(const Job& job, const GivenKeys& given, Problems& problems);
+
+/// Why a value of this key is refused by refuse_not_yet(), for the page of all keys; "" where none is.
+std::string not_yet(const std::string& section, const std::string& key);
 
 }  // namespace penstock

@@ -75,6 +75,7 @@ Activity activity_of(const runtime::FlightRecord::View& view, const std::vector<
 }
 
 std::string seconds_text(double seconds) {
+  if (seconds < 0.095) return fmt::format("{:.0f} ms", 1e3 * seconds);
   if (seconds < 9.95) return fmt::format("{:.1f} s", seconds);
   const auto whole = static_cast<int64_t>(std::llround(seconds));
   if (whole < 120) return fmt::format("{} s", whole);

@@ -280,7 +280,8 @@ void Watchdog::check_limit(double now) {
   message.kind = Message::Kind::expired;
   message.rank = rank_;
   message.text = fmt::format(
-      "no progress: {}{} of rank {} has taken more than {} ({})", name_of(view.phase),
+      "no progress: {}{} of rank {} has taken more than {} ({}; raise it where so long is usual)",
+      name_of(view.phase),
       view.phase == Phase::start_up ? fmt::format(" ({})", view.part)
                                     : (view.step > 0 ? fmt::format(" (step {})", view.step) : ""),
       rank_, seconds_text(limit), key_of(view.phase, view.first, view.median_step, setting_.limits));
