@@ -5,6 +5,7 @@
 
 Models are made here, at random; nothing is fetched.
 """
+import json
 import os
 import pathlib
 import subprocess
@@ -47,6 +48,10 @@ THEIRS = {
     "qwen3": (Qwen3Config(**LLAMA, head_dim=16), torch.bfloat16, False),
     "qwen3-bias": (Qwen3Config(**LLAMA, head_dim=8, attention_bias=True), torch.float32, True),
 }
+
+# Those that come with the tokenizer of their own class: which, its end of text, and elements that no token has.
+TOKENIZERS = {"llama-3.1": ("tokenizer_llama3", "<|end_of_text|>", 5), "qwen2": ("tokenizer_qwen2", "<|endoftext|>", 0),
+              "qwen3": ("tokenizer_qwen2", "<|im_end|>", 11)}
 
 # name: keys of [model] of a job that Penstock trains, and the class that it becomes
 OURS = {
@@ -118,15 +123,29 @@ def write_tokenizer(text):
     run(PENSTOCK, "tokenizer", "train", "--input", text, "--vocab-size", VOCABULARY, "--output", "tokenizer.json")
 
 
+def tokenizer_folder(name, source, end):
+    """What transformers reads a tokenizer from."""
+    pathlib.Path(name).mkdir()
+    pathlib.Path(f"{name}/tokenizer.json").write_bytes(pathlib.Path(source).read_bytes())
+    pathlib.Path(f"{name}/tokenizer_config.json").write_text(
+        json.dumps({"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": end}))
+    return name
+
+
 def from_transformers():
     for seed, (name, (config, dtype, zero_output_bias)) in enumerate(THEIRS.items()):
         torch.manual_seed(seed)
-        end = AutoTokenizer.from_pretrained("tokenizer").eos_token_id
+        folder = "tokenizer"
+        if name in TOKENIZERS:
+            fixture, end, unused = TOKENIZERS[name]
+            folder = tokenizer_folder(f"{name}-tokenizer", SOURCE / f"tests/data/fixtures/{fixture}.json", end)
+            config.vocab_size = len(AutoTokenizer.from_pretrained(folder)) + unused
+        end = AutoTokenizer.from_pretrained(folder).eos_token_id
         config.bos_token_id = config.eos_token_id = config.pad_token_id = end
         model = AutoModelForCausalLM.from_config(config)
         fill(model, zero_output_bias)
         model.to(dtype).save_pretrained(f"{name}-theirs", **({"max_shard_size": "20KB"} if seed % 2 else {}))
-        AutoTokenizer.from_pretrained("tokenizer").save_pretrained(f"{name}-theirs")
+        AutoTokenizer.from_pretrained(folder).save_pretrained(f"{name}-theirs")
         run(PENSTOCK, "import", f"{name}-theirs", "-o", f"runs/{name}")
         job = f"runs/{name}/job.toml"
         there = compare(name, f"{name}-theirs", job)
@@ -184,10 +203,7 @@ with tempfile.TemporaryDirectory(prefix="penstock-hugging-face-") as folder:
     os.chdir(folder)
     pathlib.Path("text.txt").write_text("".join(page.read_text() for page in sorted((SOURCE / "docs").glob("*.md"))))
     write_tokenizer("text.txt")
-    pathlib.Path("tokenizer").mkdir()
-    pathlib.Path("tokenizer/tokenizer.json").write_bytes(pathlib.Path("tokenizer.json").read_bytes())
-    pathlib.Path("tokenizer/tokenizer_config.json").write_text(
-        '{"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": "<|endoftext|>"}')
+    tokenizer_folder("tokenizer", "tokenizer.json", "<|endoftext|>")
     from_transformers()
     from_penstock()
 print(f"{len(THEIRS)} models of transformers and {len(OURS)} of Penstock: all equal")
