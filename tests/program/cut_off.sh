@@ -32,7 +32,7 @@ on() { # HOST RANK RUN SETTINGS…
     --set parallel.pipeline=2 --set 'comm.transport="tcp"' "${@:4}"
 }
 says() { grep -qE -- "$1" "$2" || { cat "$2"; fail "$2 does not say: $1"; }; }
-limits=(--set watchdog.step_min_s=6 --set watchdog.first_step_s=6 --set watchdog.checkpoint_s=6)
+limits=(--set watchdog.step_min_s=6 --set watchdog.first_step_s=60 --set watchdog.checkpoint_s=6)
 
 cut() { # RUN UNTIL SETTINGS…: the network goes once UNTIL is true.
   local run=$1 until=$2 code
