@@ -26,9 +26,8 @@ void for_each_tensor(const model::ParameterStore& parameters, bool copies, Visit
     if (!copies && (parameter.spec.tied || another_copy)) continue;
     for (const model::NamedState& state : model::lasting_state(parameter))
       visit(parameter.spec.name + std::string(state.ending), parameter, state.tensor);
-    if (!parameter.before) continue;
-    const Tensor flat = parameter.before.view(Shape{parameter.before.elements()});
-    visit(parameter.spec.name + std::string(earlier_version), parameter, flat);
+    if (parameter.before)
+      visit(parameter.spec.name + std::string(earlier_version), parameter, parameter.owned_before());
   }
 }
 

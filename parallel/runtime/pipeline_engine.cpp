@@ -201,16 +201,25 @@ void PipelineEngine::gather_parameters(Stream& at, const schedule::Action& actio
   const int end = begin + plan_.unit_count(action.stage);
   for (int unit = begin; unit < end; ++unit) {
     gatherer_->gather(at, unit);
-    if (&at != &stream()) stages_[static_cast<size_t>(action.stage)]->gathered(at, unit);
+    stages_[static_cast<size_t>(action.stage)]->gathered(at, unit);
   }
+  // There it stands right behind the update, and the rank has one stage.
+  if (plan_.overlaps()) rank_.parameters().set_gathered(true);
 }
 
-// In the program's order, in which every member gathers.
+// In the program's order, in which every member gathers. The earlier version of the weights is a copy of what
+// was gathered, unless there was no update yet.
 void PipelineEngine::gather_parameters() {
   if (!gatherer_ || rank_.parameters().gathered()) return;
   const auto& steps = training_.steps();
-  for (size_t i = steps.size() - training_.gathers(); i < steps.size(); ++i)
-    gather_parameters(stream(), steps[i].instruction.action);
+  for (size_t i = steps.size() - training_.gathers(); i < steps.size(); ++i) {
+    const int stage = steps[i].instruction.action.stage;
+    const int begin = plan_.first_unit(stage);
+    for (int unit = begin; unit < begin + plan_.unit_count(stage); ++unit) {
+      for (int version = 0; version < rank_.config().weight_versions; ++version)
+        gatherer_->gather(stream(), unit, static_cast<size_t>(version));
+    }
+  }
   rank_.parameters().set_gathered(true);
 }
 

@@ -103,6 +103,8 @@ class PipelineEngine final : private StepOperations {
   /// What the step did, when; complete once it was finished, overwritten `kept_steps` steps later.
   static constexpr size_t kept_steps = 4;
   std::span<const Stamp> stamps(uint64_t step) const { return stamps_[step % kept_steps]; }
+  /// Where the optimizer step stands among them; behind it, only what is gathered.
+  size_t update_place() const { return training_.steps().size() - training_.gathers() - 1; }
   /// What the rank did last and does now: for other threads, and beyond the engine's end.
   std::shared_ptr<const FlightRecord> flights() const { return executor_.flights(); }
   /// Seconds on the device's clock, of the last step, once it was finished: when the optimizer offered its
@@ -127,8 +129,8 @@ class PipelineEngine final : private StepOperations {
   std::span<const float> logits(const model::SideBand& micro_batch, int64_t row);
 
   /// With a sharded optimizer: what others have updated since it was gathered last is gathered, if anything
-  /// was. A step does so by itself, beside its first forwards, and so does whatever runs forwards here.
-  /// Collective over the members; enqueued on stream().
+  /// was: of both versions of the weights, where there are two. A step does so by itself, beside its first
+  /// forwards, and so does whatever runs forwards here. Collective over the members; enqueued on stream().
   void gather_parameters();
 
   /// What our units are at the end of a step is taken over from an engine of the same model, topology and
