@@ -309,13 +309,20 @@ void PipelineEngine::update_held() {
 }
 
 void PipelineEngine::update(Stream& at) {
-  held_ = {};
   if (held_for_ != nullptr) {
+    held_update_ = under_way_.updates;
     at.stamp(&held_[0]);
     at.wait(*std::exchange(held_for_, nullptr));
     at.stamp(&held_[1]);
   }
   rank_.optimizer().update(at);
+}
+
+std::optional<double> PipelineEngine::held_seconds() const {
+  if (held_for_ != nullptr) return std::nullopt;
+  // A step that was finished has waited for the update of the step before.
+  if (under_way_.open && held_update_ + 2 > under_way_.next) return std::nullopt;
+  return held_[1] - held_[0];
 }
 
 void PipelineEngine::copy_results(Stream& at, size_t step) {

@@ -95,8 +95,9 @@ class PipelineEngine final : private StepOperations {
   /// The next step's update waits for `event` as it is recorded now: until then weights and moments stay as
   /// they are. It outlives that step.
   void hold_update_for(const Event& event) { held_for_ = &event; }
-  /// Of the last step, once it was finished: seconds that its update stood still for that.
-  double held_seconds() const { return held_[1] - held_[0]; }
+  /// Seconds that the update stood still for that, once its step was finished; where steps overlap, once the
+  /// step behind that one was. Until then nothing.
+  std::optional<double> held_seconds() const;
   /// Of the last step, once it was finished, the same on every rank: summed over the target tokens of each
   /// micro-batch, those of replica 0 first.
   std::span<const double> losses() const { return told_[finished_].losses; }
@@ -251,6 +252,7 @@ class PipelineEngine final : private StepOperations {
   int64_t target_tokens_ = 1;
   const Event* held_for_ = nullptr;
   std::array<double, 2> held_{};
+  uint64_t held_update_ = 0;  ///< where steps overlap: which one stood still
   Executor executor_;
   std::optional<transport::AbortOnUnwind> abort_;  ///< once it is whole
 };

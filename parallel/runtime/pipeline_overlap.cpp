@@ -6,9 +6,9 @@
 // before the first forward of step s + 2, so that a step reads W(u) until the update of the step before, and
 // W(u − 1) from then on.
 //
-// A sharded optimizer's owners update W(u); what others own of it is gathered right behind the update, unit by
-// unit beside the first forward that reads it. All units have come before the next update copies W(u), whole,
-// to where the version before it stood.
+// A sharded optimizer's owners update W(u); what others own of it is gathered right behind the update, unit
+// by unit beside the first forward that reads it. All units have come before the next update copies W(u),
+// whole, to where the version before it stood.
 //
 // Gradients of a step accumulate in a set of their own. So they are still there when all ranks have come to
 // the step's end and its norm is known, which is before the update has to be made: the norm that clips is the

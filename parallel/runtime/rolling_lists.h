@@ -17,8 +17,8 @@ namespace penstock::runtime {
 class RollingLists {
  public:
   /// `step`: the program of one step, which outlives the lists: an instruction's stamp stands where it stands
-  /// in that. `stream`: events are recorded there once, so that none is waited for unrecorded. ScheduleError or
-  /// UsageError where the programs do not fit together.
+  /// in that. `stream`: events are recorded there once, so that none is waited for unrecorded. ScheduleError
+  /// or UsageError where the programs do not fit together.
   RollingLists(Device& device, const schedule::RollingProgram& program, const schedule::Program& step,
                int rank, Stream& stream);
 

@@ -179,10 +179,11 @@ TEST_F(TwoVersionTraining, TellsWhereTheTimeWent) {
 
 void TwoVersionTraining::expect_told(const std::string& sharded) const {
   SCOPED_TRACE(sharded);
-  ASSERT_EQ(train(job("told" + sharded, with(two_ranks, {"parallel.data=2", "parallel.sharded_optimizer=" + sharded,
-                                                         "batch.global=16", "evaluation.every_steps=3"})),
-                  {}),
-            ExitCode::finished);
+  ASSERT_EQ(
+      train(job("told" + sharded, with(two_ranks, {"parallel.data=2", "parallel.sharded_optimizer=" + sharded,
+                                                   "batch.global=16", "evaluation.every_steps=3"})),
+            {}),
+      ExitCode::finished);
   const auto lines = metrics("told" + sharded);
   ASSERT_EQ(lines.size(), 6U);
   for (size_t step = 0; step < lines.size(); ++step) {
@@ -203,6 +204,17 @@ void TwoVersionTraining::expect_told(const std::string& sharded) const {
       EXPECT_LT(rank.value("unexplained_ms", 0.0), 0.01 * parts + 0.01);
     }
   }
+}
+
+// From the tenth step on, of the run's own costs.
+TEST_F(TwoVersionTraining, StepsArePredicted) {
+  ASSERT_EQ(train(job("long", with(two_ranks, {"run.steps=12"})), {}), ExitCode::finished);
+  const auto lines = metrics("long");
+  ASSERT_EQ(lines.size(), 12U);
+  EXPECT_FALSE(lines[5].contains("predicted_step_ms"));
+  EXPECT_GT(lines[10]["predicted_step_ms"], 0);
+  ASSERT_EQ(events("long", "prediction").size(), 1U);
+  EXPECT_LT(events("long", "prediction")[0]["predicted_bubble_ratio"], 0.5);
 }
 
 // The delay belongs to what a run computes: another one is asked for.

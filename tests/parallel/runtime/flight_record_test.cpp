@@ -27,7 +27,8 @@ EnqueuedList list_of(const std::vector<Step>& steps, const std::vector<Stamp>& s
 TEST(FlightRecord, ShowsTheFirstOfEachLaneThatHasNotEnded) {
   FlightRecord record(true);
   EXPECT_FALSE(record.now().working);
-  const std::vector<Step> steps{step(Lane::compute, 0, 0), step(Lane::receive, 1, 1), step(Lane::compute, 2, 2)};
+  const std::vector<Step> steps{step(Lane::compute, 0, 0), step(Lane::receive, 1, 1),
+                                step(Lane::compute, 2, 2)};
   std::vector<Stamp> stamps(3);
   stamps[0].start = stamps[2].start = 3;  // of an earlier step
   stamps[0].end = stamps[2].end = 4;

@@ -44,8 +44,8 @@ struct ModelFootprint : ::testing::Test {
       const char* name;
       int chunks;
     };
-    const std::vector<Named> schedules{{"1f1b", 1},        {"gpipe", 1},    {"zb-h1", 1},  {"zbv", 2},
-                                       {"interleaved", 2}, {"2bw", 1},      {"dualpipe", 1}, {"chimera", 1}};
+    const std::vector<Named> schedules{{"1f1b", 1},        {"gpipe", 1}, {"zb-h1", 1},    {"zbv", 2},
+                                       {"interleaved", 2}, {"2bw", 1},   {"dualpipe", 1}, {"chimera", 1}};
     const size_t drawn = static_cast<size_t>(choose(0, 7));
     const Named schedule = schedules[drawn];
     const int pipeline = drawn < 6 ? choose(2, 3) : 2;

@@ -17,8 +17,8 @@ namespace penstock::testing {
 ModelSection tiny_gpt2();
 ModelSection tiny_llama();
 ModelSection tiny_model(bool llama, bool tied);
-/// So large that a sharded optimizer's parameters are cut between members: weights of 2 to 13 norm blocks, the
-/// last ones not whole.
+/// So large that a sharded optimizer's parameters are cut between members: weights of 2 to 13 norm blocks,
+/// the last ones not whole.
 ModelSection model_of_blocks(bool llama, bool tied);
 
 /// A micro-batch in host memory.

@@ -2,7 +2,10 @@
 // those of one update ago. To the bit, whatever the ranks, the cut, recomputation, transport and threads, and
 // wherever the pipeline is drained.
 #include <cmath>
+#include <map>
 #include <mutex>
+#include <string>
+#include <vector>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -70,8 +73,8 @@ INSTANTIATE_TEST_SUITE_P(All, TwoVersions, ::testing::Combine(::testing::Bool(),
                                               std::get<1>(test.param) ? "tied" : "untied");
                          });
 
-// Each member updates its share of the weights, and copies the whole of what the others gathered to the version
-// before.
+// Each member updates its share of the weights, and copies the whole of what the others gathered to the
+// version before.
 TEST(TwoVersionsOfWeights, MayShareAnOptimizerWhereParametersAreCut) {
   for (const bool llama : {false, true}) {
     for (const auto& [pipeline, replicas] : {std::pair(1, 2), {2, 2}, {2, 3}, {1, 4}}) {
@@ -221,6 +224,31 @@ TEST(TwoVersionsOfWeights, RefuseWhatTheyCannotDo) {
   Job partial = two_versions(tiny_gpt2(), 2, 4, 2);
   partial.request.parallel.reduce_every = 2;
   EXPECT_THAT(refusal(partial), HasSubstr("parallel.reduce_every = 2"));
+}
+
+// Another thread sees what a rank does, in whichever of its two steps.
+TEST(TwoVersionsOfWeights, TheFlightRecordFollows) {
+  const Job job = two_versions(tiny_gpt2(), 2, 4, 2);
+  run_ranks(sharded(job), [&](runtime::PipelineEngine& engine, transport::World&) {
+    const Result mine = overlapping({4})(sharded(job), engine);
+    EXPECT_FALSE(engine.flights()->now().working);
+    const std::vector<runtime::Flight> flights = engine.flights()->lately();
+    std::map<schedule::InstructionKind, int> seen;
+    std::map<std::string, int> actions;
+    for (const runtime::Flight& flight : flights) {
+      EXPECT_GT(flight.start, 0);
+      EXPECT_GE(flight.end, flight.start);
+      ++seen[flight.instruction.kind];
+      if (flight.instruction.kind == schedule::InstructionKind::compute)
+        ++actions[to_string(flight.instruction)];
+    }
+    EXPECT_EQ(seen[schedule::InstructionKind::compute], 7 * 2 * 4);
+    for (const auto kind : {schedule::InstructionKind::optimizer_step, schedule::InstructionKind::agree,
+                            schedule::InstructionKind::gather_parameters})
+      EXPECT_EQ(seen[kind], 7);
+    // Micro-batches are told by their number in the step.
+    EXPECT_EQ(actions.size(), 8U);
+  });
 }
 
 TEST(TwoVersionsOfWeights, StepsAreStartedInTheirOrder) {

@@ -102,7 +102,8 @@ TEST(Rolling, GathersBetweenUpdateAndReader) {
       EXPECT_GT(gather, place(InstructionKind::optimizer_step, step));
       if (step + 2 == RollingProgram::steps) break;
       const auto reader = std::find_if(all.begin(), all.end(), [&](const Instruction& each) {
-        return each.kind == InstructionKind::compute && each.action.op == Op::forward && each.step == step + 2;
+        return each.kind == InstructionKind::compute && each.action.op == Op::forward &&
+               each.step == step + 2;
       });
       EXPECT_LT(gather, reader - all.begin());
     }

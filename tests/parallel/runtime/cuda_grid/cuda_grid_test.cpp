@@ -75,11 +75,12 @@ TEST_P(CudaGrid, SameBitsByNccl) {
 std::vector<Point> quick_points() {
   constexpr std::array<std::string_view, 4> names{"1f1b", "interleaved", "zb-h1", "zbv"};
   std::vector<Point> points;
+  const std::vector<int> layouts = grid_values(Kind::one_copy)[Axis::layout];
   for (const std::string_view name : names) {
     const auto& schedules = grid_schedules();
     int schedule = 0;
     while (schedules[static_cast<size_t>(schedule)].name != name) ++schedule;
-    for (const int layout : grid_values(Kind::one_copy)[Axis::layout]) {
+    for (const int layout : layouts) {
       const GridLayout& ranks = grid_layouts()[static_cast<size_t>(layout)];
       if (!few_ranks(ranks) || ranks.replicas > 2) continue;
       const int number = static_cast<int>(points.size());

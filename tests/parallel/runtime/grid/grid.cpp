@@ -219,18 +219,17 @@ std::string name_of(const Point& point) {
   };
   std::string schedule = schedule_of(point).name;
   std::replace(schedule.begin(), schedule.end(), '-', '_');
-  return fmt::format("{}{}_v{}_P{}_D{}_{}_{}_{}_{}_{}_{}_{}_{}_{}_{}_{}{}{}", schedule,
-                     schedule_of(point).slack > 0 ? "_slack" : "", schedule_of(point).chunks,
-                     layout_of(point).pipeline, layout_of(point).replicas,
-                     pick(Axis::family, {"gpt2", "llama"}), pick(Axis::compute, {"fp32", "bf16", "fp16"}),
-                     pick(Axis::recompute, {"keep", "selective", "full", "mixed"}),
-                     pick(Axis::cut, {"even", "uneven", "single"}), pick(Axis::micro, {"few", "many"}),
-                     pick(Axis::threads, {"thread", "threads"}), pick(Axis::streams, {"queued", "shuffled"}),
-                     pick(Axis::buffering, {"rendezvous", "buffered"}),
-                     pick(Axis::order, {"pipelinefirst", "datafirst"}),
-                     pick(Axis::windows, {"onesum", "sumsof2"}), pick(Axis::sharded, {"whole", "sharded"}),
-                     pick(Axis::wire, {"", "_bf16wire", "_fp16wire"}),
-                     pick(Axis::sums, {"", "_bf16sums", "_fp16sums"}));
+  return fmt::format(
+      "{}{}_v{}_P{}_D{}_{}_{}_{}_{}_{}_{}_{}_{}_{}_{}_{}{}{}", schedule,
+      schedule_of(point).slack > 0 ? "_slack" : "", schedule_of(point).chunks, layout_of(point).pipeline,
+      layout_of(point).replicas, pick(Axis::family, {"gpt2", "llama"}),
+      pick(Axis::compute, {"fp32", "bf16", "fp16"}),
+      pick(Axis::recompute, {"keep", "selective", "full", "mixed"}),
+      pick(Axis::cut, {"even", "uneven", "single"}), pick(Axis::micro, {"few", "many"}),
+      pick(Axis::threads, {"thread", "threads"}), pick(Axis::streams, {"queued", "shuffled"}),
+      pick(Axis::buffering, {"rendezvous", "buffered"}), pick(Axis::order, {"pipelinefirst", "datafirst"}),
+      pick(Axis::windows, {"onesum", "sumsof2"}), pick(Axis::sharded, {"whole", "sharded"}),
+      pick(Axis::wire, {"", "_bf16wire", "_fp16wire"}), pick(Axis::sums, {"", "_bf16sums", "_fp16sums"}));
 }
 
 Job job_of(const Point& point, int steps) {
@@ -267,10 +266,9 @@ Job reference_of(const Job& job) {
   const ParallelSection& parallel = job.request.parallel;
   const bool both = schedule::copies_of(parallel.schedule) == 2;
   const bool delays = schedule::versions_of(parallel.schedule) == 2;
-  Job reference =
-      both ? replicas_for_copies(job)
-           : make_job(common.model, 1, delays ? "2bw" : "1f1b", 1, static_cast<int>(common.micro_batches),
-                      static_cast<int>(parallel.data));
+  Job reference = both ? replicas_for_copies(job)
+                       : make_job(common.model, 1, delays ? "2bw" : "1f1b", 1,
+                                  static_cast<int>(common.micro_batches), static_cast<int>(parallel.data));
   reference.request.common.compute = common.compute;
   reference.loss_scale = job.loss_scale;
   // Without replicas the keys mean nothing, and one reference serves all.
@@ -355,14 +353,13 @@ const Result& References::of(const Job& job) {
   const Job reference = reference_of(job);
   const auto& common = reference.request.common;
   const ParallelSection& parallel = reference.request.parallel;
-  const std::string key =
-      fmt::format("{} {} {} {} {} {} {} {} {} {} {}", static_cast<int>(common.model.family),
-                  common.model.layers, name_of(common.compute), common.micro_batches, parallel.data,
-                  parallel.reduce_every, reference.steps, parallel.schedule,
-                  name_of(reference.request.gradient_wire), name_of(model::wire_dtype(common)),
-                  common.wire ? fmt::format("{} {} {}", static_cast<int>(parallel.partition), parallel.chunks,
-                                            fmt::join(parallel.partition_units, ","))
-                              : "");
+  const std::string key = fmt::format(
+      "{} {} {} {} {} {} {} {} {} {} {}", static_cast<int>(common.model.family), common.model.layers,
+      name_of(common.compute), common.micro_batches, parallel.data, parallel.reduce_every, reference.steps,
+      parallel.schedule, name_of(reference.request.gradient_wire), name_of(model::wire_dtype(common)),
+      common.wire ? fmt::format("{} {} {}", static_cast<int>(parallel.partition), parallel.chunks,
+                                fmt::join(parallel.partition_units, ","))
+                  : "");
   const auto known = known_.find(key);
   return known != known_.end() ? known->second : known_.emplace(key, compute_(reference)).first->second;
 }

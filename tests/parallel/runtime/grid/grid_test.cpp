@@ -135,7 +135,8 @@ TEST(GridPoints, AnyTwoValuesMeet) {
 TEST(GridPoints, EveryScheduleIsThere) {
   std::set<std::string> found;
   for (const Kind kind : {Kind::one_copy, Kind::two_copies, Kind::two_versions}) {
-    for (const int place : grid_values(kind)[Axis::schedule])
+    const auto values = grid_values(kind);
+    for (const int place : values[Axis::schedule])
       EXPECT_TRUE(found.insert(grid_schedules()[static_cast<size_t>(place)].name).second ||
                   kind == Kind::one_copy);
   }
