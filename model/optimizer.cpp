@@ -149,14 +149,16 @@ void OptimizerStep::overrule(Stream& stream, const math::StepScalars* host) {
 void OptimizerStep::update(Stream& stream) {
   parameters_.set_gathered(false);
   for (const Parameter& parameter : parameters_.parameters()) {
-    if (parameter.shared || parameter.owned.elements() == 0) continue;
+    if (parameter.shared) continue;
+    // Of what others own too: it is gathered in the version of now alone.
+    if (parameter.before)
+      stream.copy(parameter.before.data, parameter.compute.data, parameter.before.bytes());
+    if (parameter.owned.elements() == 0) continue;
     math::AdamWConstants constants;
     constants.beta1 = static_cast<float>(section_.beta1);
     constants.beta2 = static_cast<float>(section_.beta2);
     constants.epsilon = static_cast<float>(section_.epsilon);
     constants.weight_decay = parameter.spec.decay ? static_cast<float>(section_.weight_decay) : 0.0F;
-    if (parameter.before)
-      stream.copy(parameter.before.data, parameter.compute.data, parameter.before.bytes());
     math_.optimizer->adamw(stream, parameter.owned_master(), parameters_.owned_gradient(parameter),
                            parameter.moment1, parameter.moment2,
                            parameter.has_copy() ? parameter.owned_compute() : Tensor(), constants, scalars());

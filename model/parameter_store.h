@@ -54,6 +54,8 @@ struct Parameter {
   Tensor owned_master() const { return whole_master ? owned_of(master) : master; }
   Tensor owned_gradient(bool second = false) const { return owned_of(second ? gradient2 : gradient); }
   Tensor owned_compute() const { return owned_of(compute); }
+  /// Where there are two versions.
+  Tensor owned_before() const { return owned_of(before); }
   bool has_copy() const { return !whole_master || compute.data != master.data; }
 
  private:
@@ -121,7 +123,7 @@ class ParameterStore {
   /// Of the selected set.
   void zero_selected(Stream& stream);
   /// The earlier version of the weights becomes that of now: there is no earlier one. Nothing where there is
-  /// one version.
+  /// one version. With a sharded optimizer of what the rank owns, as of now.
   void forget_earlier(Stream& stream);
 
   /// The parameter's gradient in the selected set.

@@ -82,9 +82,13 @@ bool Checkpointing::due(const Job& job, int64_t step) {
 }
 
 void Checkpointing::wish(const StepSummary& result, Decision& wishes) {
-  if (std::exchange(held_, false)) stall_ += context_.engine->held_seconds();
+  if (held_) {
+    const std::optional<double> seconds = context_.engine->held_seconds();
+    held_ = !seconds;
+    stall_ += seconds.value_or(0);
+  }
   wishes.save |= due(context_.job, result.step);
-  wishes.saving |= save_.busy();
+  wishes.saving |= save_.busy() || held_;
   // The last save failed and the job wants to know: leave now rather than train on without a net.
   if (failure_.empty() || wishes.finished) return;
   if (!fenced_ && context_.job.checkpoint.on_save_error != OnSaveError::stop) return;

@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "parallel/schedule/catalogue.h"
 #include "trainer/checkpoint/checkpoint_error.h"
 
 namespace penstock {
@@ -26,9 +25,8 @@ void for_each_tensor(const model::ParameterStore& parameters, bool copies, Visit
     if (!copies && (parameter.spec.tied || another_copy)) continue;
     for (const model::NamedState& state : model::lasting_state(parameter))
       visit(parameter.spec.name + std::string(state.ending), parameter, state.tensor);
-    if (!parameter.before) continue;
-    const Tensor flat = parameter.before.view(Shape{parameter.before.elements()});
-    visit(parameter.spec.name + std::string(earlier_version), parameter, flat);
+    if (parameter.before)
+      visit(parameter.spec.name + std::string(earlier_version), parameter, parameter.owned_before());
   }
 }
 
@@ -71,18 +69,19 @@ size_t snapshot_bytes(const model::RankConfig& config) {
       const auto slices = model::shard_slices(specs, {config.shard.count, member});
       for (size_t i = 0; i < specs.size(); ++i) {
         if (specs[i].tied) continue;
-        bytes[static_cast<size_t>(member)] +=
-            model::lasting_states * aligned(static_cast<size_t>(slices[i].elements()) * sizeof(float));
+        const auto elements = static_cast<size_t>(slices[i].elements());
+        size_t& sum = bytes[static_cast<size_t>(member)];
+        sum += model::lasting_states * aligned(elements * sizeof(float));
+        const DType read = specs[i].compute_copy ? config.compute : DType::fp32;
+        if (config.weight_versions > 1) sum += aligned(elements * size_of(read));
       }
     }
   }
   return *std::max_element(bytes.begin(), bytes.end());
 }
 
-// Where steps overlap, the next one's update would be held up by the copy.
 bool saves_in_background(const Job& job) {
-  return job.checkpoint.background && job.checkpoint.every_steps > 0 &&
-         schedule::versions_of(job.parallel.schedule) == 1;
+  return job.checkpoint.background && job.checkpoint.every_steps > 0;
 }
 
 std::vector<checkpoint::TensorDescription> model_tensors(const checkpoint::Checkpoint& checkpoint,

@@ -52,21 +52,18 @@ std::string differences(const PartSeconds& measured, const PartSeconds& predicte
 
 RunAccount::RunAccount(const runtime::PipelinePlan& plan, const Job& job, JobCosts costs,
                        const ProcessorShare& share)
-    : program_(&plan.training),
+    : plan_(&plan),
       units_(plan, job, std::move(costs)),
       costs_(plan.training, measured_steps),
       share_(share) {
   const JobCosts& given = units_.given();
-  // Steps that overlap are not predicted: one alone takes longer.
-  if (program_->schedule.asynchronous || !given.measured || given.threads_per_processor > 1 ||
-      share.crowded())
-    return;
-  planned_ = accounting::predict(*program_, units_.costs());
+  if (!given.measured || given.threads_per_processor > 1 || share.crowded()) return;
+  planned_ = predict(units_.costs());
   prediction_ = planned_;
 }
 
 void RunAccount::rearranged(const runtime::PipelinePlan& plan, const Job& job) {
-  program_ = &plan.training;
+  plan_ = &plan;
   units_.rearranged(plan, job);
   costs_ = accounting::MeasuredCosts(plan.training, measured_steps);
   planned_.reset();
@@ -74,6 +71,12 @@ void RunAccount::rearranged(const runtime::PipelinePlan& plan, const Job& job) {
   own_costs_ = false;
   steps_.clear();
   seen_ = 0;
+}
+
+// Of steps that overlap one alone takes longer.
+accounting::Prediction RunAccount::predict(const schedule::Costs& costs) const {
+  return plan_->overlaps() ? accounting::predict(plan_->training, *plan_->rolling, costs)
+                           : accounting::predict(plan_->training, costs);
 }
 
 // Means of the actions, which the step is made of; medians of what else there is, which waits may hide in.
@@ -85,7 +88,7 @@ void RunAccount::predict_by_own_costs() {
   costs.optimizer_step = measured.optimizer_step;
   costs.tied_sum = measured.tied_sum;
   costs.traffic_slowdown = 0;  // the actions have it
-  prediction_ = accounting::predict(*program_, costs);
+  prediction_ = predict(costs);
   own_costs_ = true;
 }
 
@@ -97,8 +100,7 @@ void RunAccount::add(std::span<const accounting::RankTimes> ranks,
   for (size_t rank = 0; rank < ranks.size(); ++rank) memory_peaks_[rank] = ranks[rank].memory_peak;
   units_.add(ranks);
   if (costs_.steps() < measured_steps) costs_.add(ranks);
-  if (!program_->schedule.asynchronous && costs_.steps() == measured_steps &&
-      (seen_ - warm_up_steps - measured_steps) % refresh_steps == 0)
+  if (costs_.steps() == measured_steps && (seen_ - warm_up_steps - measured_steps) % refresh_steps == 0)
     predict_by_own_costs();
 }
 
@@ -177,7 +179,7 @@ void RunAccount::conclude(int64_t step, const MemoryReport& memory, bool in_one_
   const PartSeconds expected = mean_over_ranks({&prediction_->account, 1});
   std::string text =
       fmt::format("step {:.4g} ms measured, {:.4g} predicted", 1e3 * measured, 1e3 * predicted);
-  if (program_->ranks.size() > 1) {
+  if (plan_->training.ranks.size() > 1) {
     text +=
         fmt::format("; bubble {:.1f} % ({:.1f} %)", 100 * bubble, 100 * prediction_->figures.bubble_ratio);
   }
@@ -211,7 +213,7 @@ void RunAccount::conclude(int64_t step, const MemoryReport& memory, bool in_one_
 }
 
 void RunAccount::advise(int64_t step, const Job& job, RunReports& reports) const {
-  if (steps_.empty() || program_->ranks.size() < 2) return;
+  if (steps_.empty() || plan_->training.ranks.size() < 2) return;
   advice::Measured measured;
   for (const Step& each : steps_) {
     measured.step += each.seconds / static_cast<double>(steps_.size());

@@ -64,9 +64,10 @@ class RunAccount {
   accounting::PartSeconds mean_parts() const;
   nlohmann::json memory_of_ranks(const MemoryReport& memory, bool in_one_process) const;
 
+  accounting::Prediction predict(const schedule::Costs& costs) const;
   void predict_by_own_costs();
 
-  const schedule::Program* program_;
+  const runtime::PipelinePlan* plan_;
   RunCosts units_;
   accounting::MeasuredCosts costs_;
   ProcessorShare share_;

@@ -50,8 +50,10 @@ std::unique_ptr<accounting::Accountant> accountant_of(const runtime::PipelinePla
   return std::make_unique<accounting::Accountant>(plan.training);
 }
 
-// Where steps overlap, the last instruction, the optimizer step, is still ahead; that of the step before has
-// run. All else is behind the agreement that the host has waited for.
+// Where steps overlap, the optimizer step is still ahead, and so is what is gathered behind it; that of the
+// step before has run. All else is behind the agreement that the host has waited for. As in any other step,
+// what counts as gathered is what the step's first forward waited for: behind the update of the step before
+// the last.
 void take_overlapping(const runtime::PipelineEngine& engine, uint64_t step, bool drained, double offset,
                       accounting::RankTimes& own) {
   const auto stamps = engine.stamps(step);
@@ -59,12 +61,18 @@ void take_overlapping(const runtime::PipelineEngine& engine, uint64_t step, bool
     return {stamp.enqueued - offset, stamp.start - offset, 0, stamp.end - offset};
   };
   std::vector<accounting::InstructionTimes>& times = own.instructions;
-  times.pop_back();
-  accounting::take_stamps(stamps.first(stamps.size() - 1), offset, times);
-  // What is ahead gets a time that makes records no coarser.
+  const size_t update = engine.update_place();
+  accounting::take_stamps(stamps.first(update), offset, times);
+  // What is ahead, or long ago, gets a time that makes records no coarser.
+  const double first = times.front().enqueued;
   const double last = times.back().end;
-  times.push_back(drained ? times_of(stamps.back()) : accounting::InstructionTimes{0, last, 0, last});
-  own.optimizer_before = step > 0 ? times_of(engine.stamps(step - 1).back()) : accounting::InstructionTimes();
+  times.push_back(drained ? times_of(stamps[update]) : accounting::InstructionTimes{0, last, 0, last});
+  for (size_t at = update + 1; at < stamps.size(); ++at) {
+    const double gathered = step > 1 ? times_of(engine.stamps(step - 2)[at]).end : first;
+    times.push_back({0, first, 0, std::clamp(gathered, first, last)});
+  }
+  own.optimizer_before =
+      step > 0 ? times_of(engine.stamps(step - 1)[update]) : accounting::InstructionTimes();
 }
 
 }  // namespace

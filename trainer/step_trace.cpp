@@ -134,8 +134,8 @@ std::string StepTrace::events(int64_t step) const {
   const std::span<const Stamp> stamps = engine.stamps(static_cast<uint64_t>(step) - 1);
   std::vector<Stamp> in_time(stamps.begin(), stamps.end());
   if (engine.plan().overlaps()) {
-    // The optimizer step, which is the last, stands behind actions of the next step.
-    if (engine.started_steps() > 0) in_time.pop_back();
+    // The optimizer step and what is gathered after it, the last ones, stand behind actions of the next step.
+    if (engine.started_steps() > 0) in_time.resize(engine.update_place());
     std::stable_sort(in_time.begin(), in_time.end(),
                      [](const Stamp& a, const Stamp& b) { return a.start < b.start; });
   }

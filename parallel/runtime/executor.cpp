@@ -53,10 +53,9 @@ void Executor::run(const StepList& list, const StepsUnderWay& steps, bool opens)
   const size_t count = list.steps().size();
   const size_t ordered = count - list.gathers();
   const Clock& clock = *device_.options().clock;
-  const bool rolls = list.turns() != nullptr;
-  // What rolls has no list of stamps: its flights are not recorded.
-  if (!clock.is_virtual() && !rolls)
-    flights_->begin(list.steps(), steps.stamps[0], clock.now(), list.gathers());
+  if (!clock.is_virtual()) {
+    flights_->begin({list.steps(), {steps.stamps[0], steps.stamps[1]}, clock.now(), list.gathers()}, opens);
+  }
   const auto stamp_of = [&](const Step& step) -> Stamp& {
     return steps.stamps[static_cast<size_t>(step.instruction.step)][step.stamp];
   };

@@ -14,13 +14,13 @@ namespace {
 // From the first to the last element of the run that `slices` give, as they lie in what kernels read. Between
 // parameters lies padding.
 Tensor stretch(const model::ShardRun& run, const std::vector<model::Slice>& slices,
-               const std::vector<const model::Parameter*>& parameters) {
+               const std::vector<const model::Parameter*>& parameters, size_t version) {
   char* begin = nullptr;
   char* end = nullptr;
   DType dtype = DType::fp32;
   for (const size_t i : run) {
     if (slices[i].elements() == 0) continue;
-    const Tensor& read = parameters[i]->compute;
+    const Tensor& read = version == 0 ? parameters[i]->compute : parameters[i]->before;
     dtype = read.dtype;
     const auto size = static_cast<int64_t>(size_of(dtype));
     if (begin == nullptr) begin = read.as<char>() + slices[i].begin * size;
@@ -47,18 +47,22 @@ ParameterGatherer::ParameterGatherer(model::RankModel& rank, transport::Communic
       parameters.push_back(&rank.parameters().find(unit, spec.name));
     for (const model::ShardRun& run : model::shard_runs(specs)) {
       if (parameters[run.front()]->shared) continue;
-      Run made{unit, {}};
-      for (int member = 0; member < group.size(); ++member)
-        made.parts.push_back(stretch(run, model::shard_slices(specs, {group.size(), member}), parameters));
-      runs_.push_back(std::move(made));
+      for (size_t version = 0; version < static_cast<size_t>(config.weight_versions); ++version) {
+        Run made{unit, {}};
+        for (int member = 0; member < group.size(); ++member) {
+          const auto slices = model::shard_slices(specs, {group.size(), member});
+          made.parts.push_back(stretch(run, slices, parameters, version));
+        }
+        runs_[version].push_back(std::move(made));
+      }
     }
   }
   messages_.reserve(2 * static_cast<size_t>(group.size()));
 }
 
-void ParameterGatherer::gather(Stream& stream, int unit) {
+void ParameterGatherer::gather(Stream& stream, int unit, size_t version) {
   const auto self = static_cast<size_t>(group_.rank());
-  for (const Run& run : runs_) {
+  for (const Run& run : runs_[version]) {
     if (run.unit != unit) continue;
     messages_.clear();
     for (size_t peer = 0; peer < run.parts.size(); ++peer) {

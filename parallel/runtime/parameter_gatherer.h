@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <vector>
 
 #include "kernels/transport/communicator.h"
@@ -16,7 +17,8 @@ class ParameterGatherer {
   ParameterGatherer(model::RankModel& rank, transport::Communicator& group);
 
   /// Enqueues it for one unit of the rank. All members call it for the same units in the same order.
-  void gather(Stream& stream, int unit);
+  /// `version`: of the weights (ParameterStore::select_version()), where there are two.
+  void gather(Stream& stream, int unit, size_t version = 0);
 
  private:
   /// A run of the unit (model::ShardRun): what each member owns of it. Absent tensors: nothing.
@@ -26,7 +28,7 @@ class ParameterGatherer {
   };
 
   transport::Communicator& group_;
-  std::vector<Run> runs_;
+  std::array<std::vector<Run>, 2> runs_;  ///< by version
   std::vector<transport::Message> messages_;
 };
 

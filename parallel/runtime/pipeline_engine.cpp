@@ -201,16 +201,25 @@ void PipelineEngine::gather_parameters(Stream& at, const schedule::Action& actio
   const int end = begin + plan_.unit_count(action.stage);
   for (int unit = begin; unit < end; ++unit) {
     gatherer_->gather(at, unit);
-    if (&at != &stream()) stages_[static_cast<size_t>(action.stage)]->gathered(at, unit);
+    stages_[static_cast<size_t>(action.stage)]->gathered(at, unit);
   }
+  // There it stands right behind the update, and the rank has one stage.
+  if (plan_.overlaps()) rank_.parameters().set_gathered(true);
 }
 
-// In the program's order, in which every member gathers.
+// In the program's order, in which every member gathers. The earlier version of the weights is a copy of what
+// was gathered, unless there was no update yet.
 void PipelineEngine::gather_parameters() {
   if (!gatherer_ || rank_.parameters().gathered()) return;
   const auto& steps = training_.steps();
-  for (size_t i = steps.size() - training_.gathers(); i < steps.size(); ++i)
-    gather_parameters(stream(), steps[i].instruction.action);
+  for (size_t i = steps.size() - training_.gathers(); i < steps.size(); ++i) {
+    const int stage = steps[i].instruction.action.stage;
+    const int begin = plan_.first_unit(stage);
+    for (int unit = begin; unit < begin + plan_.unit_count(stage); ++unit) {
+      for (int version = 0; version < rank_.config().weight_versions; ++version)
+        gatherer_->gather(stream(), unit, static_cast<size_t>(version));
+    }
+  }
   rank_.parameters().set_gathered(true);
 }
 
@@ -300,13 +309,20 @@ void PipelineEngine::update_held() {
 }
 
 void PipelineEngine::update(Stream& at) {
-  held_ = {};
   if (held_for_ != nullptr) {
+    held_update_ = under_way_.updates;
     at.stamp(&held_[0]);
     at.wait(*std::exchange(held_for_, nullptr));
     at.stamp(&held_[1]);
   }
   rank_.optimizer().update(at);
+}
+
+std::optional<double> PipelineEngine::held_seconds() const {
+  if (held_for_ != nullptr) return std::nullopt;
+  // A step that was finished has waited for the update of the step before.
+  if (under_way_.open && held_update_ + 2 > under_way_.next) return std::nullopt;
+  return held_[1] - held_[0];
 }
 
 void PipelineEngine::copy_results(Stream& at, size_t step) {

@@ -95,14 +95,17 @@ class PipelineEngine final : private StepOperations {
   /// The next step's update waits for `event` as it is recorded now: until then weights and moments stay as
   /// they are. It outlives that step.
   void hold_update_for(const Event& event) { held_for_ = &event; }
-  /// Of the last step, once it was finished: seconds that its update stood still for that.
-  double held_seconds() const { return held_[1] - held_[0]; }
+  /// Seconds that the update stood still for that, once its step was finished; where steps overlap, once the
+  /// step behind that one was. Until then nothing.
+  std::optional<double> held_seconds() const;
   /// Of the last step, once it was finished, the same on every rank: summed over the target tokens of each
   /// micro-batch, those of replica 0 first.
   std::span<const double> losses() const { return told_[finished_].losses; }
   /// What the step did, when; complete once it was finished, overwritten `kept_steps` steps later.
   static constexpr size_t kept_steps = 4;
   std::span<const Stamp> stamps(uint64_t step) const { return stamps_[step % kept_steps]; }
+  /// Where the optimizer step stands among them; behind it, only what is gathered.
+  size_t update_place() const { return training_.steps().size() - training_.gathers() - 1; }
   /// What the rank did last and does now: for other threads, and beyond the engine's end.
   std::shared_ptr<const FlightRecord> flights() const { return executor_.flights(); }
   /// Seconds on the device's clock, of the last step, once it was finished: when the optimizer offered its
@@ -127,8 +130,8 @@ class PipelineEngine final : private StepOperations {
   std::span<const float> logits(const model::SideBand& micro_batch, int64_t row);
 
   /// With a sharded optimizer: what others have updated since it was gathered last is gathered, if anything
-  /// was. A step does so by itself, beside its first forwards, and so does whatever runs forwards here.
-  /// Collective over the members; enqueued on stream().
+  /// was: of both versions of the weights, where there are two. A step does so by itself, beside its first
+  /// forwards, and so does whatever runs forwards here. Collective over the members; enqueued on stream().
   void gather_parameters();
 
   /// What our units are at the end of a step is taken over from an engine of the same model, topology and
@@ -249,6 +252,7 @@ class PipelineEngine final : private StepOperations {
   int64_t target_tokens_ = 1;
   const Event* held_for_ = nullptr;
   std::array<double, 2> held_{};
+  uint64_t held_update_ = 0;  ///< where steps overlap: which one stood still
   Executor executor_;
   std::optional<transport::AbortOnUnwind> abort_;  ///< once it is whole
 };

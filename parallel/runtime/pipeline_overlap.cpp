@@ -6,6 +6,10 @@
 // before the first forward of step s + 2, so that a step reads W(u) until the update of the step before, and
 // W(u − 1) from then on.
 //
+// A sharded optimizer's owners update W(u); what others own of it is gathered right behind the update, unit
+// by unit beside the first forward that reads it. All units have come before the next update copies W(u),
+// whole, to where the version before it stood.
+//
 // Gradients of a step accumulate in a set of their own. So they are still there when all ranks have come to
 // the step's end and its norm is known, which is before the update has to be made: the norm that clips is the
 // step's own, and a step that is not finite is left out by all ranks, as in any other schedule.
@@ -64,7 +68,10 @@ void PipelineEngine::start_over(const model::StepInputs& inputs, std::span<const
     if (!follows) under_way_.updates = inputs.step;
     if (under_way_.unfinished == 0) under_way_.next = inputs.step;
     under_way_.step[parity] = under_way_.last = inputs.step;
-    if (!follows) under_way_.step[1 - parity] = inputs.step + 1;  // of which nothing is in the list
+    if (!follows) {
+      under_way_.step[1 - parity] = inputs.step + 1;  // of which nothing is in the list
+      gather_parameters();                            // what was initialised, or loaded
+    }
     under_way_.open = true;
     ++under_way_.unfinished;
     for (const auto& stage : stages_) {

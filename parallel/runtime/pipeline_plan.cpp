@@ -32,12 +32,6 @@ Schedule make_schedule(const ParallelSection& parallel, int64_t micro_batches, i
   options.warmup_slack = static_cast<int>(parallel.warmup_slack);
   options.steps = steps;
   Schedule made = schedule::generate(parallel.schedule, options);
-  if (made.asynchronous && parallel.sharded_optimizer) {
-    throw UsageError(fmt::format(
-        "parallel.sharded_optimizer: schedule \"{}\" keeps its second version of the weights whole on every "
-        "replica; set it to false",
-        parallel.schedule));
-  }
   if (made.asynchronous && parallel.reduce_every > 0 && parallel.reduce_every < micro_batches) {
     throw UsageError(fmt::format(
         "parallel.reduce_every = {}: schedule \"{}\" has two sets of gradients for its two steps under way, "

@@ -3,8 +3,6 @@
 #include <set>
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "kernels/device/error.h"
 #include "parallel/schedule/wiring.h"
 
@@ -15,13 +13,6 @@ using schedule::InstructionKind;
 using schedule::RollingProgram;
 
 namespace {
-
-// Which instruction of its step it is.
-std::string identity(const Instruction& instruction, int micro_batches) {
-  Instruction at = instruction;
-  at.action.micro_batch %= micro_batches;
-  return fmt::format("{} {}", static_cast<int>(at.kind), to_string(at));
-}
 
 // As one of two steps that take turns.
 Instruction in_turn(Instruction instruction, int micro_batches, int parity) {
@@ -42,9 +33,8 @@ RollingLists::RollingLists(Device& device, const RollingProgram& program, const 
   if (!found.empty()) throw UsageError(found.front().text());
   const int first = wiring.first[r];
 
-  std::map<std::string, size_t> stamps;
+  const std::vector<size_t> places = places_in_step(program, step)[r];
   const auto& named = step.ranks[r].instructions;
-  for (size_t i = 0; i < named.size(); ++i) stamps[identity(named[i], micro_batches)] = i;
 
   Turns turns;
   turns.micro_batches = micro_batches;
@@ -57,21 +47,20 @@ RollingLists::RollingLists(Device& device, const RollingProgram& program, const 
     if (id < 0 || all[waiting].kind == InstructionKind::reduce_gradients) return false;  // it waits by itself
     return lane_of(all[static_cast<size_t>(id - first)].kind) != lane_of(all[waiting].kind);
   };
-  std::set<std::string> waited;
+  std::set<size_t> waited;
   for (size_t i = 0; i < all.size(); ++i) {
     for (const int id : wiring.waits_for[static_cast<size_t>(first) + i]) {
-      if (joins(i, id)) waited.insert(identity(all[static_cast<size_t>(id - first)], micro_batches));
+      if (joins(i, id)) waited.insert(places[static_cast<size_t>(id - first)]);
     }
   }
   // An instruction's parity in a list whose own step has `parity`.
   const auto parity_of = [](const Instruction& at, int own_step, int parity) {
     return ((at.step - own_step + parity) % 2 + 2) % 2;
   };
-  const auto event_of = [&](const Instruction& at, int parity) -> Event* {
-    const std::string key = fmt::format("{} of step {}", identity(at, micro_batches), parity);
-    std::unique_ptr<Event>& event = events_[key];
+  const auto event_of = [&](size_t place, int parity) -> Event* {
+    std::unique_ptr<Event>& event = events_[{place, parity}];
     if (!event) {
-      event = device.create_event(to_string(at));
+      event = device.create_event(to_string(named[place]));
       stream.record(*event);
     }
     return event.get();
@@ -81,24 +70,21 @@ RollingLists::RollingLists(Device& device, const RollingProgram& program, const 
     for (size_t i = 0; i < all.size(); ++i) {
       if (program.lists[r][i] != list) continue;
       const int own = parity_of(all[i], own_step, parity);
-      const auto stamp = stamps.find(identity(all[i], micro_batches));
-      if (stamp == stamps.end())
-        throw UsageError(fmt::format("\"{}\" is not in the program of one step", to_string(all[i])));
       Step& made = steps.emplace_back();
       made.instruction = in_turn(all[i], micro_batches, own);
       made.lane = lane_of(all[i].kind);
-      made.stamp = stamp->second;
-      made.named = &named[stamp->second];
+      made.stamp = places[i];
+      made.named = &named[places[i]];
       if (auto* profiler = dynamic_cast<ProfilerRanges*>(&device)) {
         ranges_.push_back(profiler->create_range(in_words(made.instruction)));
         made.range = ranges_.back().get();
       }
-      if (waited.count(stamp->first) > 0) made.done = event_of(all[i], own);
+      if (waited.count(places[i]) > 0) made.done = event_of(places[i], own);
       size_t waits = 0;
       for (const int id : wiring.waits_for[static_cast<size_t>(first) + i]) {
         if (!joins(i, id)) continue;
-        const Instruction& other = all[static_cast<size_t>(id - first)];
-        made.waits[waits++] = event_of(other, parity_of(other, own_step, parity));
+        const auto other = static_cast<size_t>(id - first);
+        made.waits[waits++] = event_of(places[other], parity_of(all[other], own_step, parity));
       }
     }
     return std::make_unique<StepList>(std::move(steps), turns);

@@ -3,7 +3,7 @@
 #include <array>
 #include <map>
 #include <memory>
-#include <string>
+#include <utility>
 #include <vector>
 
 #include "parallel/runtime/step_list.h"
@@ -17,8 +17,8 @@ namespace penstock::runtime {
 class RollingLists {
  public:
   /// `step`: the program of one step, which outlives the lists: an instruction's stamp stands where it stands
-  /// in that. `stream`: events are recorded there once, so that none is waited for unrecorded. UsageError
-  /// where the programs do not fit together.
+  /// in that. `stream`: events are recorded there once, so that none is waited for unrecorded. ScheduleError
+  /// or UsageError where the programs do not fit together.
   RollingLists(Device& device, const schedule::RollingProgram& program, const schedule::Program& step,
                int rank, Stream& stream);
 
@@ -30,7 +30,8 @@ class RollingLists {
  private:
   using Lists = std::array<std::unique_ptr<StepList>, 2>;
 
-  std::map<std::string, std::unique_ptr<Event>> events_;  ///< by instruction, of both parities
+  /// By place in the step's program, and parity.
+  std::map<std::pair<size_t, int>, std::unique_ptr<Event>> events_;
   std::vector<std::unique_ptr<ProfilerRange>> ranges_;
   Lists start_;
   Lists follow_;

@@ -3,6 +3,8 @@
 #include "parallel/schedule/rolling.h"
 
 #include <algorithm>
+#include <map>
+#include <string>
 #include <utility>
 
 #include <fmt/format.h>
@@ -156,7 +158,34 @@ class Rolling {
   RollingProgram made_;
 };
 
+// Which instruction of its step it is.
+std::string identity(const Instruction& instruction, int micro_batches) {
+  Instruction at = instruction;
+  at.action.micro_batch %= micro_batches;
+  return fmt::format("{} {}", static_cast<int>(at.kind), to_string(at));
+}
+
 }  // namespace
+
+std::vector<std::vector<size_t>> places_in_step(const RollingProgram& rolling, const Program& step) {
+  const int micro_batches = rolling.window.schedule.micro_batches;
+  std::vector<std::vector<size_t>> all;
+  for (size_t rank = 0; rank < rolling.window.ranks.size(); ++rank) {
+    std::map<std::string, size_t> places;
+    const List& named = step.ranks.at(rank).instructions;
+    for (size_t at = 0; at < named.size(); ++at) places[identity(named[at], micro_batches)] = at;
+    std::vector<size_t>& found = all.emplace_back();
+    for (const Instruction& each : rolling.window.ranks[rank].instructions) {
+      const auto place = places.find(identity(each, micro_batches));
+      if (place == places.end()) {
+        throw ScheduleError(fmt::format("schedule {}: \"{}\" of rank {} is not in the program of one step",
+                                        step.schedule.name, to_string(each), rank));
+      }
+      found.push_back(place->second);
+    }
+  }
+  return all;
+}
 
 RollingProgram roll(const Schedule& window, const Costs& costs, const LoweringOptions& options) {
   if (!window.asynchronous || window.steps != RollingProgram::steps || window.chunks != 1) {

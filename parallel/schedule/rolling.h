@@ -30,4 +30,8 @@ struct RollingProgram {
 // ScheduleError for another, and for what lower() does not take.
 RollingProgram roll(const Schedule& window, const Costs& costs, const LoweringOptions& options);
 
+// (P, instructions of the rank): where each instruction of the window stands in the rank's list of `step`,
+// the program of one step. Throws ScheduleError where the two do not fit together.
+std::vector<std::vector<size_t>> places_in_step(const RollingProgram& rolling, const Program& step);
+
 }  // namespace penstock::schedule

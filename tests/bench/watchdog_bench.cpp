@@ -26,11 +26,13 @@ double seconds_each(int times, Work work) {
 void run() {
   constexpr size_t actions = 500;
   std::vector<runtime::Step> steps(actions);
+  for (size_t at = 0; at < actions; ++at) steps[at].stamp = at;
+  const std::vector<runtime::Stamp> nothing;
   std::vector<runtime::Stamp> stamps(actions);
   runtime::FlightRecord record(true);
   double now = 1;
   const double list = seconds_each(2000, [&] {
-    record.begin(steps, stamps, now);
+    record.begin({steps, {stamps, nothing}, now, 0});
     for (runtime::Stamp& stamp : stamps) stamp.start = stamp.end = now;
     record.end();
     now += 1;
@@ -46,7 +48,7 @@ void run() {
   std::printf("progress: %.1f ns a step\n", 1e9 * said);
 
   constexpr int ranks = 64;
-  record.begin(steps, stamps, now);
+  record.begin({steps, {stamps, nothing}, now, 0});
   watchdog::RollCall calls(ranks);
   const auto beat = [&](int rank) {
     watchdog::Message message;

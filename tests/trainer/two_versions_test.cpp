@@ -22,6 +22,7 @@ const Settings two_ranks{"parallel.pipeline=2"};
 
 class TwoVersionTraining : public TrainingTest {
  protected:
+  void expect_told(const std::string& sharded) const;
   void expect_same_steps(const std::string& a, const std::string& b, size_t steps = 6) const {
     ASSERT_EQ(metrics(a).size(), steps);
     ASSERT_EQ(metrics(b).size(), steps);
@@ -67,6 +68,62 @@ TEST_F(TwoVersionTraining, Replicas) {
             ExitCode::finished);
   expect_equal(open("flat", 6), open("deep", 6));
   expect_same_steps("flat", "deep");
+}
+
+// Weights of several blocks.
+const Settings blocks{"model.hidden_size=64", "batch.global=24", "batch.micro=1"};
+
+TEST_F(TwoVersionTraining, ReplicasMayShareAnOptimizer) {
+  for (const char* compute : {"precision.compute=fp32", "precision.compute=bf16"}) {
+    Settings settings = blocks;
+    for (const char* each : {"parallel.data=2", compute, "evaluation.every_steps=2", "evaluation.batches=2"})
+      settings.emplace_back(each);
+    const std::string whole = fmt::format("whole-{}", compute + 18);
+    ASSERT_EQ(train(job(whole, with(settings, {})), {}), ExitCode::finished);
+    for (const char* pipeline : {"parallel.pipeline=1", "parallel.pipeline=2"}) {
+      const std::string name = fmt::format("sharded-{}-{}", compute + 18, pipeline + 18);
+      ASSERT_EQ(train(job(name, with(settings, {pipeline, "parallel.sharded_optimizer=true"})), {}),
+                ExitCode::finished);
+      expect_equal(open(whole, 6), open(name, 6));
+      expect_same_steps(whole, name);
+      EXPECT_EQ(events(whole, "evaluation").size(), 3U);
+    }
+  }
+}
+
+// Between shards of two, three and four, and whole optimizers: each leg is the same whether its optimizer is
+// sharded or not, both versions of the weights included.
+TEST_F(TwoVersionTraining, GoesOnWithOtherShards) {
+  const std::vector<Settings> legs{{"run.steps=1", "parallel.data=2"},
+                                   {"run.steps=2", "parallel.data=3", "parallel.pipeline=2"},
+                                   {"run.steps=4", "parallel.data=4"},
+                                   {"run.steps=6", "parallel.data=2", "parallel.pipeline=2"}};
+  const auto travel = [&](const std::string& name, const std::vector<bool>& sharded) {
+    for (size_t leg = 0; leg < legs.size(); ++leg) {
+      Settings settings = legs[leg];
+      settings.insert(settings.end(), blocks.begin(), blocks.end());
+      settings.push_back(fmt::format("parallel.sharded_optimizer={}", sharded[leg]));
+      ASSERT_EQ(train(job(name, with({}, settings)), {}), ExitCode::finished);
+    }
+  };
+  travel("whole", {false, false, false, false});
+  travel("sharded", {true, true, true, true});
+  travel("both", {false, true, false, true});
+  expect_equal(open("whole", 6), open("sharded", 6));
+  expect_equal(open("whole", 6), open("both", 6));
+  EXPECT_EQ(open("sharded", 6).manifest().shards.size(), 4U);
+}
+
+TEST_F(TwoVersionTraining, AStoppedRunOfShardsGoesOnBitwise) {
+  Settings settings = blocks;
+  for (const char* each : {"parallel.pipeline=2", "parallel.data=2", "parallel.sharded_optimizer=true"})
+    settings.emplace_back(each);
+  ASSERT_EQ(train(job("straight", with(settings, {})), {}), ExitCode::finished);
+  fs::create_directories(run("stopped") / "control");
+  std::ofstream(run("stopped") / "control" / "stop").put('\n');
+  ASSERT_EQ(train(job("stopped", with(settings, {})), {}), ExitCode::stopped);
+  ASSERT_EQ(train(job("stopped", with(settings, {})), {}), ExitCode::finished);
+  expect_equal(open("straight", 6), open("stopped", 6));
 }
 
 TEST_F(TwoVersionTraining, GoesOnAsAnythingAndBack) {
@@ -117,14 +174,23 @@ TEST_F(TwoVersionTraining, StepsThatAreNotFiniteAreSkippedByAllRanks) {
 // Lists of steps that overlap tile each rank's time: every list has an update and all of its actions, no part
 // is negative, and nothing is left over.
 TEST_F(TwoVersionTraining, TellsWhereTheTimeWent) {
-  ASSERT_EQ(train(job("told", with(two_ranks, {"evaluation.every_steps=3"})), {}), ExitCode::finished);
-  const auto lines = metrics("told");
+  for (const char* sharded : {"false", "true"}) expect_told(sharded);
+}
+
+void TwoVersionTraining::expect_told(const std::string& sharded) const {
+  SCOPED_TRACE(sharded);
+  ASSERT_EQ(
+      train(job("told" + sharded, with(two_ranks, {"parallel.data=2", "parallel.sharded_optimizer=" + sharded,
+                                                   "batch.global=16", "evaluation.every_steps=3"})),
+            {}),
+      ExitCode::finished);
+  const auto lines = metrics("told" + sharded);
   ASSERT_EQ(lines.size(), 6U);
   for (size_t step = 0; step < lines.size(); ++step) {
     SCOPED_TRACE(step + 1);
     EXPECT_EQ(lines[step]["fill_ms"] > 0, step % 3 == 0);   // behind an evaluation
     EXPECT_EQ(lines[step]["drain_ms"] > 0, step % 3 == 2);  // before one
-    ASSERT_EQ(lines[step]["ranks"].size(), 2U);
+    ASSERT_EQ(lines[step]["ranks"].size(), 4U);
     for (const auto& rank : lines[step]["ranks"]) {
       double parts = 0;
       for (const auto& [key, value] : rank.items()) {
@@ -138,6 +204,17 @@ TEST_F(TwoVersionTraining, TellsWhereTheTimeWent) {
       EXPECT_LT(rank.value("unexplained_ms", 0.0), 0.01 * parts + 0.01);
     }
   }
+}
+
+// From the tenth step on, of the run's own costs.
+TEST_F(TwoVersionTraining, StepsArePredicted) {
+  ASSERT_EQ(train(job("long", with(two_ranks, {"run.steps=12"})), {}), ExitCode::finished);
+  const auto lines = metrics("long");
+  ASSERT_EQ(lines.size(), 12U);
+  EXPECT_FALSE(lines[5].contains("predicted_step_ms"));
+  EXPECT_GT(lines[10]["predicted_step_ms"], 0);
+  ASSERT_EQ(events("long", "prediction").size(), 1U);
+  EXPECT_LT(events("long", "prediction")[0]["predicted_bubble_ratio"], 0.5);
 }
 
 // The delay belongs to what a run computes: another one is asked for.
@@ -172,7 +249,6 @@ TEST_F(TwoVersionTraining, RefusesWhatItCannotDo) {
   EXPECT_THAT(refusal({"parallel.reduce_every=2"}), HasSubstr("none for partial sums"));
   EXPECT_THAT(refusal({"bubble_budget.actions=[\"repartition\"]"}), HasSubstr("two versions of the weights"));
   EXPECT_THAT(refusal({"batch.micro=8"}), HasSubstr("at least pipeline = 2 micro-batches"));
-  EXPECT_THAT(refusal({"parallel.sharded_optimizer=true"}), HasSubstr("parallel.sharded_optimizer"));
   for (const std::string key : {"compute", "p2p", "gradient_reduce"})
     EXPECT_THAT(refusal({"precision." + key + "=fp16"}), HasSubstr("precision." + key + ": schedule")) << key;
   for (const char* setting :
@@ -180,6 +256,7 @@ TEST_F(TwoVersionTraining, RefusesWhatItCannotDo) {
         "numerics.replica_check_every_steps=2", "numerics.recompute_check_every_steps=2"})
     EXPECT_THAT(refusal({setting}), HasSubstr("begins a step before")) << setting;
   EXPECT_EQ(refusal({"precision.p2p=bf16"}), "");
+  EXPECT_EQ(refusal({"parallel.data=2", "parallel.sharded_optimizer=true"}), "");
   EXPECT_EQ(refusal({}), "");
 }
 

@@ -229,14 +229,6 @@ void check_versions(const Job& job, CrossChecks& checks) {
   if (!checks.know({"parallel.schedule"})) return;
   const std::string& name = job.parallel.schedule;
   if (schedule::versions_of(name) == 1) return;
-  if (checks.know({"parallel.sharded_optimizer"})) {
-    checks.expect(
-        !job.parallel.sharded_optimizer, "parallel.sharded_optimizer",
-        fmt::format(
-            "schedule \"{}\" keeps its second version of the weights whole on every replica: set it to "
-            "false",
-            name));
-  }
   if (checks.know({"batch.global", "batch.micro", "parallel.data", "parallel.pipeline"})) {
     const int64_t count = job.batch.global / (job.batch.micro * std::max<int64_t>(1, job.parallel.data));
     checks.expect(

@@ -109,12 +109,6 @@ class Delayed {
   std::vector<std::vector<float>> earlier_;
 };
 
-}  // namespace
-
-Result train_delayed(const Job& job) {
-  return Delayed(job).train();
-}
-
 Result train_overlapping(const Job& job, runtime::PipelineEngine& engine, const std::vector<int>& drained) {
   const auto drains = [&](int step) {
     return step + 1 == job.steps || std::count(drained.begin(), drained.end(), step) > 0;
@@ -139,6 +133,18 @@ Result train_overlapping(const Job& job, runtime::PipelineEngine& engine, const 
   EXPECT_EQ(engine.rank().memory().unclaimed(), std::vector<std::string>{});
   collect(engine.rank(), mine.parameters);
   return mine;
+}
+
+}  // namespace
+
+Result train_delayed(const Job& job) {
+  return Delayed(job).train();
+}
+
+RankTraining overlapping(const std::vector<int>& drained) {
+  return [drained](const Job& job, runtime::PipelineEngine& engine) {
+    return train_overlapping(job, engine, drained);
+  };
 }
 
 }  // namespace penstock::testing

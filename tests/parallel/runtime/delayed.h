@@ -11,8 +11,8 @@ namespace penstock::testing {
 /// version and no second set of gradients. Replicas one after another, added in their order.
 Result train_delayed(const Job& job);
 
-/// One rank of an asynchronous job: steps overlap, but that the pipeline is drained behind those of
+/// How a rank of an asynchronous job trains: steps overlap, but that the pipeline is drained behind those of
 /// `drained`.
-Result train_overlapping(const Job& job, runtime::PipelineEngine& engine, const std::vector<int>& drained);
+RankTraining overlapping(const std::vector<int>& drained = {});
 
 }  // namespace penstock::testing

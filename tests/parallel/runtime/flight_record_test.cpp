@@ -1,5 +1,6 @@
 #include "parallel/runtime/flight_record.h"
 
+#include <array>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -9,21 +10,29 @@
 namespace penstock::runtime {
 namespace {
 
-Step step(Lane lane, int micro_batch) {
+Step step(Lane lane, int micro_batch, size_t stamp, int parity = 0) {
   Step made;
   made.lane = lane;
   made.instruction.action.micro_batch = micro_batch;
+  made.instruction.step = parity;
+  made.stamp = stamp;
   return made;
+}
+
+EnqueuedList list_of(const std::vector<Step>& steps, const std::vector<Stamp>& stamps, double now,
+                     size_t first = 0) {
+  return {steps, {stamps, {}}, now, first};
 }
 
 TEST(FlightRecord, ShowsTheFirstOfEachLaneThatHasNotEnded) {
   FlightRecord record(true);
   EXPECT_FALSE(record.now().working);
-  const std::vector<Step> steps{step(Lane::compute, 0), step(Lane::receive, 1), step(Lane::compute, 2)};
+  const std::vector<Step> steps{step(Lane::compute, 0, 0), step(Lane::receive, 1, 1),
+                                step(Lane::compute, 2, 2)};
   std::vector<Stamp> stamps(3);
   stamps[0].start = stamps[2].start = 3;  // of an earlier step
   stamps[0].end = stamps[2].end = 4;
-  record.begin(steps, stamps, 10);
+  record.begin(list_of(steps, stamps, 10));
   FlightRecord::View view = record.now();
   EXPECT_TRUE(view.working && view.live);
   EXPECT_EQ(view.heads[0]->instruction.action.micro_batch, 0);
@@ -54,9 +63,10 @@ TEST(FlightRecord, ShowsTheFirstOfEachLaneThatHasNotEnded) {
 
 TEST(FlightRecord, KnowsWhatIsEnqueuedFirst) {
   FlightRecord record(true);
-  const std::vector<Step> steps{step(Lane::compute, 0), step(Lane::reduction, 1), step(Lane::reduction, 2)};
+  const std::vector<Step> steps{step(Lane::compute, 0, 0), step(Lane::reduction, 1, 1),
+                                step(Lane::reduction, 2, 2)};
   std::vector<Stamp> stamps(3);
-  record.begin(steps, stamps, 10, 1);
+  record.begin(list_of(steps, stamps, 10, 1));
   const auto head = [&] { return record.now().heads[static_cast<size_t>(Lane::reduction)]; };
   EXPECT_EQ(head()->instruction.action.micro_batch, 2);
   stamps[2].start = 10;
@@ -65,15 +75,50 @@ TEST(FlightRecord, KnowsWhatIsEnqueuedFirst) {
   EXPECT_EQ(record.now().heads[0]->instruction.action.micro_batch, 0);
 }
 
+// Steps that overlap: a list has actions of two steps, each with stamps of its own, and its end stands in the
+// next one's.
+TEST(FlightRecord, FollowsListsThatOverlap) {
+  FlightRecord record(true);
+  const std::vector<Step> start{step(Lane::compute, 0, 0)};
+  const std::vector<Step> even{step(Lane::compute, 1, 1, 1), step(Lane::compute, 0, 0)};
+  const std::vector<Step> odd{step(Lane::compute, 1, 1), step(Lane::compute, 0, 0, 1)};
+  std::array<std::vector<Stamp>, 4> stamps;
+  for (std::vector<Stamp>& each : stamps) each.resize(2);
+  const auto head = [&] { return record.now().heads[0]->instruction.action.micro_batch; };
+  record.begin({start, {stamps[0], stamps[1]}, 1, 0}, true);
+  record.begin({odd, {stamps[0], stamps[1]}, 2, 0}, false);
+  EXPECT_EQ(head(), 0);
+  EXPECT_EQ(record.now().begun, 1);
+  stamps[0][0].start = 3;
+  stamps[0][0].end = 4;
+  EXPECT_EQ(head(), 1);
+  EXPECT_EQ(record.now().begun, 2);
+  stamps[0][1].start = 4;
+  EXPECT_EQ(record.now().heads[0]->start, 4);
+  stamps[0][1].end = stamps[1][0].start = 5;
+  stamps[1][0].end = 6;
+  record.begin({even, {stamps[2], stamps[1]}, 7, 0}, false);
+  EXPECT_EQ(record.now().begun, 7);
+  EXPECT_EQ(record.lately().size(), 3U);
+  stamps[1][1].start = 8;
+  stamps[1][1].end = 9;
+  record.begin({odd, {stamps[2], stamps[3]}, 10, 0}, false);
+  EXPECT_EQ(head(), 0);
+  EXPECT_EQ(record.now().begun, 7);
+  EXPECT_EQ(record.lately().size(), 4U) << "what ended in a list that is done stays";
+  record.end();
+  EXPECT_EQ(record.lately().back().end, 9);
+}
+
 TEST(FlightRecord, KeepsTheLastThousand) {
   FlightRecord record(true);
   constexpr int of_a_list = 300;
   std::vector<Step> steps;
-  for (int i = 0; i < of_a_list; ++i) steps.push_back(step(Lane::compute, i));
+  for (int i = 0; i < of_a_list; ++i) steps.push_back(step(Lane::compute, i, static_cast<size_t>(i)));
   std::vector<Stamp> stamps(of_a_list);
   double now = 1;
   for (int list = 0; list < 5; ++list) {
-    record.begin(steps, stamps, now);
+    record.begin(list_of(steps, stamps, now));
     for (Stamp& stamp : stamps) {
       stamp.start = now;
       stamp.end = ++now;

@@ -160,6 +160,12 @@ TEST(Memory, OfReplicasIsWhatWasPlanned) {
           step(job, engine);
           Account(engine).expect_planned();
         });
+        if (every > 0) continue;
+        job.request.parallel.schedule = "2bw";
+        run_ranks(job, [&](runtime::PipelineEngine& engine, transport::World&) {
+          step(job, engine);
+          Account(engine).expect_planned();
+        });
       }
     }
   }

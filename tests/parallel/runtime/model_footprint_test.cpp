@@ -17,6 +17,7 @@
 #include "parallel/planner/unit_sums.h"
 #include "parallel/runtime/formula_costs.h"
 #include "parallel/runtime/pipeline_plan.h"
+#include "parallel/schedule/catalogue.h"
 #include "tests/parallel/runtime/ranks.h"
 
 namespace penstock::runtime {
@@ -43,15 +44,16 @@ struct ModelFootprint : ::testing::Test {
       const char* name;
       int chunks;
     };
-    const std::vector<Named> schedules{{"1f1b", 1},        {"gpipe", 1},    {"zb-h1", 1},  {"zbv", 2},
-                                       {"interleaved", 2}, {"dualpipe", 1}, {"chimera", 1}};
-    const size_t drawn = static_cast<size_t>(choose(0, 6));
+    const std::vector<Named> schedules{{"1f1b", 1},        {"gpipe", 1}, {"zb-h1", 1},    {"zbv", 2},
+                                       {"interleaved", 2}, {"2bw", 1},   {"dualpipe", 1}, {"chimera", 1}};
+    const size_t drawn = static_cast<size_t>(choose(0, 7));
     const Named schedule = schedules[drawn];
-    const int pipeline = drawn < 5 ? choose(2, 3) : 2;
+    const int pipeline = drawn < 6 ? choose(2, 3) : 2;
     testing::Job job = testing::make_job(section, pipeline, schedule.name, schedule.chunks, 6);
     PipelineRequest request = job.request;
     request.common.micro_batch = choose(1, 3);
     request.common.document_mask = choose(0, 1) == 1;
+    request.common.weight_versions = request.common.gradient_sets = schedule::versions_of(schedule.name);
     constexpr std::array dtypes{DType::fp32, DType::bf16, DType::fp16};
     request.common.compute = dtypes[static_cast<size_t>(choose(0, 2))];
     if (choose(0, 1) == 1) request.common.wire = dtypes[static_cast<size_t>(choose(0, 2))];
@@ -81,8 +83,10 @@ int64_t bytes_by_costs(const ModelCosts& costs, const PipelinePlan& plan, int ra
   }
   const auto r = static_cast<size_t>(rank);
   planner::BoundaryBuffers buffers = plan.training.ranks[r].buffers;
-  for (size_t pool = 0; pool < buffers.size(); ++pool)
+  for (size_t pool = 0; pool < buffers.size(); ++pool) {
     buffers[pool] = std::max(buffers[pool], plan.evaluation.ranks[r].buffers[pool]);
+    if (plan.rolling) buffers[pool] = std::max(buffers[pool], plan.rolling->window.ranks[r].buffers[pool]);
+  }
   const schedule::Schedule& schedule = plan.training.schedule;
   return rank_memory(planner::UnitSums(costs), schedule, layout, planner::slot_counts(schedule), buffers,
                      rank)

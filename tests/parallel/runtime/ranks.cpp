@@ -90,6 +90,24 @@ ModelSection tiny_llama() {
   return model;
 }
 
+ModelSection tiny_model(bool llama, bool tied) {
+  ModelSection model = llama ? tiny_llama() : tiny_gpt2();
+  model.tie_embeddings = tied;
+  return model;
+}
+
+ModelSection model_of_blocks(bool llama, bool tied) {
+  ModelSection model = tiny_model(llama, tied);
+  model.layers = 2;
+  model.hidden_size = 72;
+  model.heads = 4;
+  model.kv_heads = llama ? 2 : 4;
+  model.head_dim = 18;
+  model.ffn_hidden_size = 150;
+  model.vocab_size = 700;
+  return model;
+}
+
 model::SideBand HostBatch::band(bool first, bool last) {
   const auto view = [](auto& values, DType dtype) {
     return Tensor(values.data(), dtype, Shape{static_cast<int64_t>(values.size())});
@@ -151,6 +169,28 @@ const std::vector<OneCopySchedule>& one_copy_schedules() {
 
 const std::vector<std::string>& two_copy_schedules() {
   static const std::vector<std::string> all{"dualpipe", "chimera"};
+  return all;
+}
+
+std::vector<Job> same_results(const Job& job) {
+  std::vector<Job> all;
+  Job other = job;
+  other.request.recompute.mode = RecomputeMode::full;
+  other.request.parallel.partition = PartitionMethod::units;
+  other.request.parallel.partition_units = {1, 4, 2, 3};
+  all.push_back(other);
+  other.request.recompute.stages = {RecomputeMode::none, RecomputeMode::selective, RecomputeMode::full,
+                                    RecomputeMode::selective};
+  other.request.parallel.order = RankOrder::data_first;
+  other.request.parallel.bucket_mib = 64;
+  other.mode = StreamMode::shuffled;
+  all.push_back(other);
+  other.request.recompute.stages.clear();
+  other.request.recompute.mode = RecomputeMode::selective;
+  other.request.parallel.partition_units = {5, 1, 1, 3};
+  other.transport.buffered = true;
+  other.threads = 2;
+  all.push_back(other);
   return all;
 }
 
@@ -227,11 +267,11 @@ Result train_rank(const Job& job, runtime::PipelineEngine& engine) {
   return mine;
 }
 
-Result train(const Job& job) {
+Result train(const Job& job, const RankTraining& rank) {
   std::mutex mutex;
   Result result;
   run_ranks(job, [&](runtime::PipelineEngine& engine, transport::World& world) {
-    const Result mine = train_rank(job, engine);
+    const Result mine = rank(job, engine);
     const std::lock_guard lock(mutex);
     if (result.losses.empty()) {
       result.losses = mine.losses;

@@ -16,6 +16,10 @@ namespace penstock::testing {
 /// Tiny models that use every option of their family.
 ModelSection tiny_gpt2();
 ModelSection tiny_llama();
+ModelSection tiny_model(bool llama, bool tied);
+/// So large that a sharded optimizer's parameters are cut between members: weights of 2 to 13 norm blocks,
+/// the last ones not whole.
+ModelSection model_of_blocks(bool llama, bool tied);
 
 /// A micro-batch in host memory.
 struct HostBatch {
@@ -57,6 +61,10 @@ Job replicas_for_copies(const Job& job);
 Job make_job(const ModelSection& model, int pipeline, const OneCopySchedule& schedule, int micro_batches,
              int replicas = 1);
 
+/// The job of four ranks, with all that may differ without a bit of its results changing (but its schedule):
+/// cuts, recomputation, order of ranks, buckets, streams, transport, threads.
+std::vector<Job> same_results(const Job& job);
+
 using Values = std::map<std::string, std::vector<float>>;
 
 struct Result {
@@ -84,9 +92,10 @@ void train_step(const Job& job, runtime::PipelineEngine& engine, int step, Resul
 void collect(model::RankModel& rank, Values& all);
 /// Trains `job.steps` steps on this rank; its parameters.
 Result train_rank(const Job& job, runtime::PipelineEngine& engine);
-/// Trains on all ranks, in this process. Fails the test where two ranks disagree about a loss, a norm, or a
-/// parameter that both hold.
-Result train(const Job& job);
+/// Trains on all ranks, in this process, each by `rank` (train_rank). Fails the test where two ranks disagree
+/// about a loss, a norm, or a parameter that both hold.
+using RankTraining = std::function<Result(const Job&, runtime::PipelineEngine&)>;
+Result train(const Job& job, const RankTraining& rank = train_rank);
 /// The same on one rank, micro-batch after micro-batch, without any schedule. One replica.
 Result train_locally(const Job& job);
 /// Fails with what differs in any bit.

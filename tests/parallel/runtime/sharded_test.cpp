@@ -13,22 +13,8 @@
 namespace penstock::testing {
 namespace {
 
-// Large enough that parameters are cut between members: weights of 2 to 13 blocks, the last ones not whole.
-ModelSection larger(bool llama, bool tied) {
-  ModelSection model = llama ? tiny_llama() : tiny_gpt2();
-  model.layers = 2;
-  model.hidden_size = 72;
-  model.heads = 4;
-  model.kv_heads = llama ? 2 : 4;
-  model.head_dim = 18;
-  model.ffn_hidden_size = 150;
-  model.vocab_size = 700;
-  model.tie_embeddings = tied;
-  return model;
-}
-
 Job job_of(bool llama, bool tied, int pipeline, int replicas) {
-  Job job = make_job(larger(llama, tied), pipeline, pipeline > 1 ? "zb-h1" : "1f1b", 1, 4, replicas);
+  Job job = make_job(model_of_blocks(llama, tied), pipeline, pipeline > 1 ? "zb-h1" : "1f1b", 1, 4, replicas);
   job.request.parallel.bucket_mib = 0.02;
   return job;
 }
@@ -40,7 +26,7 @@ Job sharded(Job job) {
 
 TEST(Shards, AreWholeBlocksAndEverythingOnce) {
   for (const bool llama : {false, true}) {
-    const ModelSection model = larger(llama, true);
+    const ModelSection model = model_of_blocks(llama, true);
     for (int unit = 0; unit < model::unit_count(model); ++unit) {
       const auto specs = model::unit_parameters(model, model::unit_at(model, unit));
       for (const int members : {1, 2, 3, 5, 16}) {
@@ -70,7 +56,7 @@ TEST(Shards, AreWholeBlocksAndEverythingOnce) {
 }
 
 TEST(Shards, OfATiedWeightAreTheSameAtBothItsOwners) {
-  const ModelSection model = larger(false, true);
+  const ModelSection model = model_of_blocks(false, true);
   const auto first = model::unit_parameters(model, model::unit_at(model, 0));
   const auto last = model::unit_parameters(model, model::unit_at(model, model::unit_count(model) - 1));
   for (int member = 0; member < 3; ++member)
@@ -137,7 +123,7 @@ TEST(ShardedOptimizer, EvaluationsBetweenStepsSeeWhatOthersUpdated) {
     job.request.common.compute = compute;
     EXPECT_EQ(evaluations(sharded(job)), evaluations(job));
   }
-  Job copies = make_job(larger(false, true), 2, "dualpipe", 1, 4, 1);
+  Job copies = make_job(model_of_blocks(false, true), 2, "dualpipe", 1, 4, 1);
   EXPECT_EQ(evaluations(sharded(copies)), evaluations(copies));
 }
 

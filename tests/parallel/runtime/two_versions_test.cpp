@@ -2,7 +2,10 @@
 // those of one update ago. To the bit, whatever the ranks, the cut, recomputation, transport and threads, and
 // wherever the pipeline is drained.
 #include <cmath>
+#include <map>
 #include <mutex>
+#include <string>
+#include <vector>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -17,39 +20,20 @@ namespace {
 
 using ::testing::HasSubstr;
 
-ModelSection model_of(bool llama, bool tied) {
-  ModelSection model = llama ? tiny_llama() : tiny_gpt2();
-  model.tie_embeddings = tied;
-  return model;
-}
-
-/// All ranks, in this process.
-Result train_overlapping(const Job& job, const std::vector<int>& drained = {}) {
-  std::mutex mutex;
-  Result result;
-  run_ranks(job, [&](runtime::PipelineEngine& engine, transport::World& world) {
-    const Result mine = train_overlapping(job, engine, drained);
-    const std::lock_guard lock(mutex);
-    if (result.losses.empty()) {
-      result.losses = mine.losses;
-      result.norms = mine.norms;
-    }
-    EXPECT_EQ(result.losses, mine.losses) << "rank " << world.rank();
-    EXPECT_EQ(result.norms, mine.norms) << "rank " << world.rank();
-    collect(engine.rank(), result.parameters);
-  });
-  return result;
-}
-
 Job two_versions(const ModelSection& model, int pipeline, int micro_batches, int replicas = 1) {
   Job job = make_job(model, pipeline, "2bw", 1, micro_batches, replicas);
   job.steps = 7;
   return job;
 }
 
+Job sharded(Job job) {
+  job.request.parallel.sharded_optimizer = true;
+  return job;
+}
+
 class TwoVersions : public ::testing::TestWithParam<std::tuple<bool, bool>> {
  protected:
-  static ModelSection model() { return model_of(std::get<0>(GetParam()), std::get<1>(GetParam())); }
+  static ModelSection model() { return tiny_model(std::get<0>(GetParam()), std::get<1>(GetParam())); }
 };
 
 TEST_P(TwoVersions, SameBitsAsTheSimulationOfItsDelays) {
@@ -60,36 +44,27 @@ TEST_P(TwoVersions, SameBitsAsTheSimulationOfItsDelays) {
     SCOPED_TRACE(fmt::format("P = {}, M = {}, D = {}", pipeline, micro_batches, replicas));
     const Job job = two_versions(model(), pipeline, micro_batches, replicas);
     const Result expected = train_delayed(job);
-    expect_same(train_overlapping(job), expected);
+    expect_same(train(job, overlapping()), expected);
     expect_same(train(job), expected);  // drained behind every step
+    if (replicas > 1) expect_same(train(sharded(job), overlapping({1})), expected);
   }
 }
 
 TEST_P(TwoVersions, WhateverElseDiffers) {
-  Job job = two_versions(model(), 4, 6, 2);
+  const Job job = two_versions(model(), 4, 6, 2);
   const Result expected = train_delayed(job);
-  job.request.recompute.mode = RecomputeMode::full;
-  job.request.parallel.partition = PartitionMethod::units;
-  job.request.parallel.partition_units = {1, 4, 2, 3};
-  expect_same(train_overlapping(job), expected);
-  job.request.recompute.stages = {RecomputeMode::none, RecomputeMode::selective, RecomputeMode::full,
-                                  RecomputeMode::selective};
-  job.request.parallel.order = RankOrder::data_first;
-  job.request.parallel.bucket_mib = 64;
-  job.mode = StreamMode::shuffled;
-  expect_same(train_overlapping(job, {0, 3}), expected);
-  job.request.recompute.stages.clear();
-  job.request.recompute.mode = RecomputeMode::selective;
-  job.request.parallel.partition_units = {5, 1, 1, 3};
-  job.transport.buffered = true;
-  job.threads = 2;
-  expect_same(train_overlapping(job, {1, 2}), expected);
+  for (const Job& other : same_results(job)) {
+    expect_same(train(other, overlapping({0, 3})), expected);
+    expect_same(train(sharded(other), overlapping()), expected);
+  }
 }
 
 TEST_P(TwoVersions, NarrowCompute) {
-  Job job = two_versions(model(), 4, 4);
+  Job job = two_versions(model(), 2, 4, 2);
   job.request.common.compute = DType::bf16;
-  expect_same(train_overlapping(job, {2}), train_delayed(job));
+  const Result expected = train_delayed(job);
+  expect_same(train(job, overlapping({2})), expected);
+  expect_same(train(sharded(job), overlapping({2})), expected);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, TwoVersions, ::testing::Combine(::testing::Bool(), ::testing::Bool()),
@@ -97,6 +72,65 @@ INSTANTIATE_TEST_SUITE_P(All, TwoVersions, ::testing::Combine(::testing::Bool(),
                            return fmt::format("{}_{}", std::get<0>(test.param) ? "llama" : "gpt2",
                                               std::get<1>(test.param) ? "tied" : "untied");
                          });
+
+// Each member updates its share of the weights, and copies the whole of what the others gathered to the
+// version before.
+TEST(TwoVersionsOfWeights, MayShareAnOptimizerWhereParametersAreCut) {
+  for (const bool llama : {false, true}) {
+    for (const auto& [pipeline, replicas] : {std::pair(1, 2), {2, 2}, {2, 3}, {1, 4}}) {
+      for (const DType compute : {DType::fp32, DType::bf16}) {
+        SCOPED_TRACE(fmt::format("{}, P = {}, D = {}, {}", llama ? "llama" : "gpt2", pipeline, replicas,
+                                 name_of(compute)));
+        Job job = two_versions(model_of_blocks(llama, !llama || pipeline == 1), pipeline, 3, replicas);
+        job.request.common.compute = compute;
+        job.request.parallel.bucket_mib = 0.02;
+        job.steps = 5;
+        expect_same(train(sharded(job), overlapping({1})), train_delayed(job));
+      }
+    }
+  }
+}
+
+TEST(TwoVersionsOfWeights, MayShareAnOptimizerWithEveryKindOfSum) {
+  for (const GradientSum sum : {GradientSum::ordered, GradientSum::library}) {
+    for (const DType wire : {DType::fp32, DType::bf16}) {
+      Job job = two_versions(model_of_blocks(false, true), 2, 3, 3);
+      job.request.parallel.gradient_sum = sum;
+      job.request.gradient_wire = wire;
+      job.steps = 4;
+      const Result expected = train(job);
+      expect_same(train(job, overlapping()), expected);
+      expect_same(train(sharded(job), overlapping()), expected);
+    }
+  }
+}
+
+// Losses of evaluations between steps, and of one before the first.
+TEST(TwoVersionsOfWeights, EvaluationsSeeWhatOthersUpdated) {
+  const auto evaluations = [](const Job& job) {
+    std::mutex mutex;
+    std::vector<double> losses;
+    run_ranks(job, [&](runtime::PipelineEngine& engine, transport::World& world) {
+      std::vector<HostBatch> batches = batches_of(job, 50, 0);
+      const auto bands = bands_of(batches);
+      std::vector<double> mine{engine.evaluate(bands)};
+      Result result;
+      for (int step = 0; step < 4; ++step) {
+        train_step(job, engine, step, result);
+        if (step != 1) mine.push_back(engine.evaluate(bands));
+      }
+      const std::lock_guard lock(mutex);
+      if (losses.empty()) losses = mine;
+      EXPECT_EQ(losses, mine) << "rank " << world.rank();
+    });
+    return losses;
+  };
+  for (const DType compute : {DType::fp32, DType::bf16}) {
+    Job job = two_versions(model_of_blocks(false, true), 2, 2, 2);
+    job.request.common.compute = compute;
+    EXPECT_EQ(evaluations(sharded(job)), evaluations(job));
+  }
+}
 
 // It is not synchronous training by another name.
 TEST(TwoVersionsOfWeights, AreOneUpdateApart) {
@@ -190,9 +224,31 @@ TEST(TwoVersionsOfWeights, RefuseWhatTheyCannotDo) {
   Job partial = two_versions(tiny_gpt2(), 2, 4, 2);
   partial.request.parallel.reduce_every = 2;
   EXPECT_THAT(refusal(partial), HasSubstr("parallel.reduce_every = 2"));
-  Job sharded = two_versions(tiny_gpt2(), 2, 4, 2);
-  sharded.request.parallel.sharded_optimizer = true;
-  EXPECT_THAT(refusal(sharded), HasSubstr("parallel.sharded_optimizer"));
+}
+
+// Another thread sees what a rank does, in whichever of its two steps.
+TEST(TwoVersionsOfWeights, TheFlightRecordFollows) {
+  const Job job = two_versions(tiny_gpt2(), 2, 4, 2);
+  run_ranks(sharded(job), [&](runtime::PipelineEngine& engine, transport::World&) {
+    const Result mine = overlapping({4})(sharded(job), engine);
+    EXPECT_FALSE(engine.flights()->now().working);
+    const std::vector<runtime::Flight> flights = engine.flights()->lately();
+    std::map<schedule::InstructionKind, int> seen;
+    std::map<std::string, int> actions;
+    for (const runtime::Flight& flight : flights) {
+      EXPECT_GT(flight.start, 0);
+      EXPECT_GE(flight.end, flight.start);
+      ++seen[flight.instruction.kind];
+      if (flight.instruction.kind == schedule::InstructionKind::compute)
+        ++actions[to_string(flight.instruction)];
+    }
+    EXPECT_EQ(seen[schedule::InstructionKind::compute], 7 * 2 * 4);
+    for (const auto kind : {schedule::InstructionKind::optimizer_step, schedule::InstructionKind::agree,
+                            schedule::InstructionKind::gather_parameters})
+      EXPECT_EQ(seen[kind], 7);
+    // Micro-batches are told by their number in the step.
+    EXPECT_EQ(actions.size(), 8U);
+  });
 }
 
 TEST(TwoVersionsOfWeights, StepsAreStartedInTheirOrder) {

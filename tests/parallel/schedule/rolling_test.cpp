@@ -2,6 +2,7 @@
 // program, none has a bubble, and what a rank holds does not grow with the steps.
 #include "parallel/schedule/rolling.h"
 
+#include <algorithm>
 #include <map>
 
 #include <gmock/gmock.h>
@@ -19,9 +20,10 @@ Schedule window(int ranks, int micro_batches, int steps = RollingProgram::steps)
   return generate("2bw", {ranks, micro_batches, 0, 0, 0, steps});
 }
 
-LoweringOptions every_sum() {
+LoweringOptions every_sum(bool sharded = true) {
   LoweringOptions options;
   options.tied_embeddings = true;
+  options.sharded_optimizer = sharded;
   options.receive_lead = 2;
   return options;
 }
@@ -43,10 +45,12 @@ TEST(Rolling, EveryWindowIsValid) {
       const Schedule schedule = window(ranks, micro_batches);
       for (const Costs& costs : costs_of(schedule)) {
         SCOPED_TRACE(testing::Message() << "P = " << ranks << ", M = " << micro_batches);
-        const RollingProgram made = roll(schedule, costs, every_sum());
-        EXPECT_TRUE(validate(made.window).empty());
-        if (ranks <= 4) {
-          EXPECT_EQ(oracle::problem(made.window), "");
+        for (const bool sharded : {false, true}) {
+          const RollingProgram made = roll(schedule, costs, every_sum(sharded));
+          EXPECT_TRUE(validate(made.window).empty());
+          if (ranks <= 4) {
+            EXPECT_EQ(oracle::problem(made.window), "");
+          }
         }
       }
     }
@@ -75,6 +79,34 @@ TEST(Rolling, ListsRepeat) {
     for (int list = 2; list < RollingProgram::steps; ++list) EXPECT_EQ(lists[list], lists[1]) << list;
     // What a start leaves out, a drain makes up for.
     EXPECT_EQ(lists[RollingProgram::first].size() + lists[RollingProgram::drain].size(), lists[1].size());
+  }
+}
+
+// What a step's owners updated is gathered behind their update and ahead of the first forward that reads it,
+// that of the step after the next.
+TEST(Rolling, GathersBetweenUpdateAndReader) {
+  const int micro_batches = 5;
+  const Schedule schedule = window(4, micro_batches);
+  const RollingProgram made = roll(schedule, costs_of(schedule)[1], every_sum());
+  for (size_t rank = 0; rank < 4; ++rank) {
+    const auto& all = made.window.ranks[rank].instructions;
+    const auto place = [&](InstructionKind kind, int step) {
+      const auto found = std::find_if(all.begin(), all.end(), [&](const Instruction& each) {
+        return each.kind == kind && each.step == step;
+      });
+      EXPECT_NE(found, all.end());
+      return found - all.begin();
+    };
+    for (int step = 0; step < RollingProgram::steps; ++step) {
+      const auto gather = place(InstructionKind::gather_parameters, step);
+      EXPECT_GT(gather, place(InstructionKind::optimizer_step, step));
+      if (step + 2 == RollingProgram::steps) break;
+      const auto reader = std::find_if(all.begin(), all.end(), [&](const Instruction& each) {
+        return each.kind == InstructionKind::compute && each.action.op == Op::forward &&
+               each.step == step + 2;
+      });
+      EXPECT_LT(gather, reader - all.begin());
+    }
   }
 }
 

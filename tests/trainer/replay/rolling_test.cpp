@@ -7,6 +7,7 @@
 
 #include "parallel/schedule/catalogue.h"
 #include "parallel/schedule/measures.h"
+#include "trainer/accounting/prediction.h"
 #include "trainer/replay/step_summary.h"
 
 namespace penstock::replay {
@@ -18,6 +19,7 @@ using schedule::RollingProgram;
 struct Replayed {
   std::vector<StepSummary> steps;
   schedule::Measures simulated;
+  accounting::Prediction predicted;
 };
 
 struct Case {
@@ -52,6 +54,7 @@ Replayed replayed(const Case& asked, uint64_t count, const std::vector<std::stri
     made.steps.push_back(account.add(step, ranks));
   });
   made.simulated = measure_steady_state(rolling.window, simulate(rolling.window, costs));
+  made.predicted = accounting::predict(program, rolling, costs);
   return made;
 }
 
@@ -69,6 +72,24 @@ TEST(RollingReplay, IdlesLessThanFivePercentOnEightRanks) {
       // 1F1B has to fill and to drain in every step.
       const double flushed = 7.0 / (micro_batches + 7);
       EXPECT_GT(flushed, 0.2);
+    }
+  }
+}
+
+TEST(RollingReplay, AStepInTheMidstIsThePrediction) {
+  for (const Case& asked : {Case{4, 4, 0, 0}, {4, 9, 0.003, 0.002}, {8, 16, 0.001, 0.004}, {1, 3, 0, 0.01}}) {
+    SCOPED_TRACE(testing::Message() << "P = " << asked.ranks << ", M = " << asked.micro_batches);
+    const Replayed made = replayed(asked, 10);
+    const StepSummary& step = made.steps[6];
+    EXPECT_NEAR(step.seconds, made.predicted.account.seconds(), 1e-9);
+    EXPECT_NEAR(step.figures.idle_ratio, made.predicted.figures.idle_ratio, 1e-9);
+    EXPECT_NEAR(step.figures.bubble_ratio, made.predicted.figures.bubble_ratio, 1e-9);
+    for (const Part part : {Part::forward, Part::backward_input, Part::backward_weight, Part::optimizer,
+                            Part::wait_forward, Part::wait_backward, Part::transfer, Part::unexplained}) {
+      double predicted = 0;
+      for (const accounting::RankAccount& rank : made.predicted.account.ranks)
+        predicted += rank.parts[part] / asked.ranks;
+      EXPECT_NEAR(step.parts[part], predicted, 1e-9) << accounting::name_of(part);
     }
   }
 }

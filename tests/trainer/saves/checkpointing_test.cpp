@@ -43,6 +43,32 @@ TEST_F(TrainingTest, SavesBesideTheStepsAreThoseOfARunThatStandsStill) {
   }
 }
 
+// Steps that overlap: the pipeline is drained for a copy, and goes on beside it; both versions of the weights
+// are in it.
+TEST_F(TrainingTest, StepsThatOverlapAreSavedBesideTheStepsToo) {
+  const std::vector<std::string> overlapping{"parallel.pipeline=2", "parallel.schedule=2bw",
+                                             "batch.global=16", "parallel.data=2"};
+  const auto trained = [&](const std::string& name, const std::vector<std::string>& more) {
+    std::vector<std::string> settings = overlapping;
+    settings.insert(settings.end(), more.begin(), more.end());
+    ASSERT_EQ(train(job(name, settings), {}), ExitCode::finished);
+  };
+  trained("still",
+          {"checkpoint.every_steps=2", "checkpoint.keep_every_steps=1", "checkpoint.background=false"});
+  for (const char* sharded : {"parallel.sharded_optimizer=false", "parallel.sharded_optimizer=true"}) {
+    trained("beside", {"checkpoint.every_steps=2", "checkpoint.keep_every_steps=1", sharded});
+    for (const int step : {2, 4, 6}) expect_equal(open("still", step), open("beside", step));
+    EXPECT_NE(open("beside", 4).find("layers.1.mlp.up.weight.before"), nullptr);
+    const auto saves = events("beside", "save");
+    ASSERT_EQ(saves.size(), 3u);
+    for (const nlohmann::json& save : saves) EXPECT_GT(save["stall_seconds"].get<double>(), 0);
+    fs::remove_all(run("beside"));
+  }
+  // What an update would have changed meanwhile was copied before it.
+  trained("every", {"checkpoint.every_steps=1", "checkpoint.keep_every_steps=1"});
+  for (const int step : {2, 4, 6}) expect_equal(open("still", step), open("every", step));
+}
+
 TEST_F(TrainingTest, OlderOnesAreDeletedAfterTheNextIsThere) {
   ASSERT_EQ(train(job("run", {"checkpoint.every_steps=1", "checkpoint.keep_every_steps=4"}), {}),
             ExitCode::finished);

@@ -73,7 +73,8 @@ TEST_F(TrainingTest, TheSnapshotIsPlannedToTheByte) {
        {std::vector<std::string>{},
         {"parallel.pipeline=3"},
         {"parallel.pipeline=2", "parallel.schedule=zbv", "parallel.chunks=2"},
-        {"parallel.pipeline=2", "parallel.schedule=dualpipev"}}) {
+        {"parallel.pipeline=2", "parallel.schedule=dualpipev"},
+        {"parallel.pipeline=2", "parallel.schedule=2bw", "precision.compute=bf16"}}) {
     std::vector<std::string> settings = ranks;
     settings.insert(settings.end(), {"checkpoint.every_steps=1", "batch.global=8"});
     const Job asked = job("run", settings);

@@ -1,8 +1,8 @@
 // Contract C1 on the CUDA backend, over the fake runtime: what every point of the grid trains is, bit by bit,
 // what one rank trains. Each point once among threads that share data by signals, once by NCCL, with few of
 // its kernels at once.
-#include <chrono>
-#include <thread>
+#include <algorithm>
+#include <utility>
 
 #include <gmock/gmock.h>
 
@@ -54,7 +54,7 @@ TEST_P(CudaGrid, SameBitsInproc) {
   const Result& expected = references().of(job);
   prepare(job, GetParam(), GetParam()[Axis::cut] == 0 ? 1 : 4);  // evenly cut: all on one
   job.transport.buffered = false;                                // that is the processor's
-  expect_same(train(job), expected);
+  expect_same(train(job, training_of(job)), expected);
   EXPECT_EQ(fake_cuda::lost_because(), "");
 }
 
@@ -65,7 +65,7 @@ TEST_P(CudaGrid, SameBitsByNccl) {
   prepare(job, GetParam(), 4);
   job.transport.buffered = false;
   job.over = [](transport::World& hosts) { return transport::make_nccl_world(hosts); };
-  expect_same(train(job), expected);
+  expect_same(train(job, training_of(job)), expected);
   EXPECT_EQ(fake_cuda::lost_because(), "");
   EXPECT_EQ(fake_nccl::communicators(), 0);
   EXPECT_EQ(fake_nccl::aborts(), 0);
@@ -75,11 +75,12 @@ TEST_P(CudaGrid, SameBitsByNccl) {
 std::vector<Point> quick_points() {
   constexpr std::array<std::string_view, 4> names{"1f1b", "interleaved", "zb-h1", "zbv"};
   std::vector<Point> points;
+  const std::vector<int> layouts = grid_values(Kind::one_copy)[Axis::layout];
   for (const std::string_view name : names) {
     const auto& schedules = grid_schedules();
     int schedule = 0;
     while (schedules[static_cast<size_t>(schedule)].name != name) ++schedule;
-    for (int layout = 0; layout < grid_sizes()[Axis::layout]; ++layout) {
+    for (const int layout : layouts) {
       const GridLayout& ranks = grid_layouts()[static_cast<size_t>(layout)];
       if (!few_ranks(ranks) || ranks.replicas > 2) continue;
       const int number = static_cast<int>(points.size());
@@ -97,6 +98,16 @@ std::vector<Point> quick_points() {
       points.push_back(point);
     }
   }
+  // Of the other kinds the first ones that have neighbours, and replicas.
+  for (const auto& [kind, most] :
+       {std::pair(Kind::two_copies, 4), {Kind::two_versions, 3}, {Kind::narrow_wires, 3}}) {
+    int taken = 0;
+    for (const Point& point : pairwise_points(kind, few_ranks)) {
+      const GridLayout& ranks = layout_of(point);
+      if (ranks.pipeline == 1 || (ranks.replicas == 1 && kind == Kind::narrow_wires)) continue;
+      if (taken++ < most) points.push_back(point);
+    }
+  }
   return points;
 }
 
@@ -105,7 +116,20 @@ std::string point_name(const ::testing::TestParamInfo<Point>& point) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Quick, CudaGrid, ::testing::ValuesIn(quick_points()), point_name);
-INSTANTIATE_TEST_SUITE_P(Pairwise, CudaGrid, ::testing::ValuesIn(pairwise_points(few_ranks)), point_name);
+
+std::vector<Point> all_pairs() {
+  std::vector<Point> points;
+  for (const Kind kind : {Kind::one_copy, Kind::two_copies, Kind::two_versions, Kind::narrow_wires}) {
+    const std::vector<Point> more = pairwise_points(kind, few_ranks);
+    points.insert(points.end(), more.begin(), more.end());
+  }
+  // Kinds have points in common.
+  std::sort(points.begin(), points.end());
+  points.erase(std::unique(points.begin(), points.end()), points.end());
+  return points;
+}
+
+INSTANTIATE_TEST_SUITE_P(Pairwise, CudaGrid, ::testing::ValuesIn(all_pairs()), point_name);
 
 }  // namespace
 }  // namespace penstock::testing

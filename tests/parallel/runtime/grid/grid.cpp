@@ -8,9 +8,11 @@
 #include <string_view>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
 #include "parallel/schedule/catalogue.h"
+#include "tests/parallel/runtime/delayed.h"
 
 namespace penstock::testing {
 
@@ -27,7 +29,6 @@ bool takes(const schedule::ScheduleKind& kind, int ranks, int chunks, int micro_
 std::vector<GridSchedule> make_schedules() {
   std::vector<GridSchedule> all;
   for (const schedule::ScheduleKind& kind : schedule::schedule_kinds()) {
-    if (kind.copies != 1 || kind.versions != 1) continue;
     if (kind.min_chunks == kind.max_chunks) {
       all.push_back({kind.name, kind.min_chunks});
       continue;
@@ -92,11 +93,11 @@ void set_recompute(RecomputeSection& recompute, Recompute value, int64_t stages)
 // Which pairs of values have met: a flag for each two axes and two values.
 class Pairs {
  public:
-  explicit Pairs(const Point& sizes) {
+  explicit Pairs(const std::vector<std::vector<int>>& values) {
     size_t offset = 0;
-    for (size_t axis = 0; axis < sizes.size(); ++axis) {
+    for (size_t axis = 0; axis < values.size(); ++axis) {
       offsets_[axis] = offset;
-      offset += static_cast<size_t>(sizes[axis]);
+      offset += static_cast<size_t>(values[axis].back() + 1);
     }
     values_ = offset;
     met_.assign(values_ * values_, false);
@@ -118,11 +119,39 @@ class Pairs {
   std::vector<bool> met_;
 };
 
-std::vector<int> allowed_layouts(const std::function<bool(const GridLayout&)>& allowed) {
-  std::vector<int> indices;
-  for (size_t index = 0; index < grid_layouts().size(); ++index)
-    if (allowed(grid_layouts()[index])) indices.push_back(static_cast<int>(index));
-  return indices;
+// The places, ascending, of what is so.
+template <class Item, class Condition>
+std::vector<int> places(const std::vector<Item>& all, const Condition& condition) {
+  std::vector<int> found;
+  for (size_t place = 0; place < all.size(); ++place)
+    if (condition(all[place])) found.push_back(static_cast<int>(place));
+  return found;
+}
+
+std::vector<int> allowed_places(Kind kind, const Allowed& allowed) {
+  std::vector<int> found = grid_values(kind)[Axis::layout];
+  found.erase(std::remove_if(found.begin(), found.end(),
+                             [&](int place) { return !allowed(grid_layouts()[static_cast<size_t>(place)]); }),
+              found.end());
+  return found;
+}
+
+bool is_of(const GridSchedule& schedule, Kind kind) {
+  const int copies = schedule::copies_of(schedule.name);
+  const int versions = schedule::versions_of(schedule.name);
+  switch (kind) {
+    case Kind::one_copy:
+      return copies == 1 && versions == 1;
+    case Kind::two_copies:
+      return copies == 2;
+    case Kind::two_versions:
+      return versions == 2;
+    case Kind::narrow_wires:
+      break;
+  }
+  // B in one and split, stages in two orders.
+  const bool some = schedule.name == "1f1b" || schedule.name == "interleaved" || schedule.name == "zbv";
+  return some && schedule.chunks <= 2 && schedule.slack == 0;
 }
 
 // For each axis not yet set, the value that meets most values which it has not met.
@@ -158,21 +187,22 @@ const std::vector<GridLayout>& grid_layouts() {
   return all;
 }
 
-const Point& grid_sizes() {
-  static const Point sizes{static_cast<int>(grid_schedules().size()),
-                           static_cast<int>(grid_layouts().size()),
-                           4,
-                           3,
-                           2,
-                           3,
-                           2,
-                           2,
-                           2,
-                           2,
-                           2,
-                           2,
-                           2};
-  return sizes;
+std::vector<std::vector<int>> grid_values(Kind kind) {
+  constexpr Point sizes{0, 0, 4, 3, 2, 3, 2, 2, 2, 2, 2, 2, 2, 3, 3};
+  std::vector<std::vector<int>> values(sizes.size());
+  for (size_t axis = 0; axis < values.size(); ++axis) {
+    values[axis].resize(static_cast<size_t>(sizes[axis]));
+    std::iota(values[axis].begin(), values[axis].end(), 0);
+  }
+  const bool both = kind == Kind::two_copies;
+  values[Axis::schedule] =
+      places(grid_schedules(), [&](const GridSchedule& each) { return is_of(each, kind); });
+  values[Axis::layout] =
+      places(grid_layouts(), [&](const GridLayout& each) { return !both || each.pipeline % 2 == 0; });
+  if (both || kind == Kind::two_versions) values[Axis::windows] = {0};
+  // The bits of narrow wires depend on the cuts, and those of the others do not.
+  if (kind == Kind::one_copy || kind == Kind::two_versions) values[Axis::wire] = values[Axis::sums] = {0};
+  return values;
 }
 
 const GridSchedule& schedule_of(const Point& point) {
@@ -189,16 +219,17 @@ std::string name_of(const Point& point) {
   };
   std::string schedule = schedule_of(point).name;
   std::replace(schedule.begin(), schedule.end(), '-', '_');
-  return fmt::format("{}{}_v{}_P{}_D{}_{}_{}_{}_{}_{}_{}_{}_{}_{}_{}_{}", schedule,
-                     schedule_of(point).slack > 0 ? "_slack" : "", schedule_of(point).chunks,
-                     layout_of(point).pipeline, layout_of(point).replicas,
-                     pick(Axis::family, {"gpt2", "llama"}), pick(Axis::compute, {"fp32", "bf16", "fp16"}),
-                     pick(Axis::recompute, {"keep", "selective", "full", "mixed"}),
-                     pick(Axis::cut, {"even", "uneven", "single"}), pick(Axis::micro, {"few", "many"}),
-                     pick(Axis::threads, {"thread", "threads"}), pick(Axis::streams, {"queued", "shuffled"}),
-                     pick(Axis::buffering, {"rendezvous", "buffered"}),
-                     pick(Axis::order, {"pipelinefirst", "datafirst"}),
-                     pick(Axis::windows, {"onesum", "sumsof2"}), pick(Axis::sharded, {"whole", "sharded"}));
+  return fmt::format(
+      "{}{}_v{}_P{}_D{}_{}_{}_{}_{}_{}_{}_{}_{}_{}_{}_{}{}{}", schedule,
+      schedule_of(point).slack > 0 ? "_slack" : "", schedule_of(point).chunks, layout_of(point).pipeline,
+      layout_of(point).replicas, pick(Axis::family, {"gpt2", "llama"}),
+      pick(Axis::compute, {"fp32", "bf16", "fp16"}),
+      pick(Axis::recompute, {"keep", "selective", "full", "mixed"}),
+      pick(Axis::cut, {"even", "uneven", "single"}), pick(Axis::micro, {"few", "many"}),
+      pick(Axis::threads, {"thread", "threads"}), pick(Axis::streams, {"queued", "shuffled"}),
+      pick(Axis::buffering, {"rendezvous", "buffered"}), pick(Axis::order, {"pipelinefirst", "datafirst"}),
+      pick(Axis::windows, {"onesum", "sumsof2"}), pick(Axis::sharded, {"whole", "sharded"}),
+      pick(Axis::wire, {"", "_bf16wire", "_fp16wire"}), pick(Axis::sums, {"", "_bf16sums", "_fp16sums"}));
 }
 
 Job job_of(const Point& point, int steps) {
@@ -220,6 +251,9 @@ Job job_of(const Point& point, int steps) {
   job.transport.buffered = point[Axis::buffering] == 1;
   job.request.parallel.reduce_every = point[Axis::windows] == 0 ? 0 : 2;
   job.request.parallel.sharded_optimizer = point[Axis::sharded] == 1;
+  constexpr std::array narrow{DType::fp32, DType::bf16, DType::fp16};
+  if (point[Axis::wire] > 0) job.request.common.wire = narrow[static_cast<size_t>(point[Axis::wire])];
+  job.request.gradient_wire = narrow[static_cast<size_t>(point[Axis::sums])];
   if (point[Axis::order] == 1) {
     job.request.parallel.order = RankOrder::data_first;
     job.request.parallel.bucket_mib = 64;  // everything in one; make_job's buckets are tiny
@@ -229,26 +263,39 @@ Job job_of(const Point& point, int steps) {
 
 Job reference_of(const Job& job) {
   const auto& common = job.request.common;
-  Job reference = make_job(common.model, 1, "1f1b", 1, static_cast<int>(common.micro_batches),
-                           static_cast<int>(job.request.parallel.data));
+  const ParallelSection& parallel = job.request.parallel;
+  const bool both = schedule::copies_of(parallel.schedule) == 2;
+  const bool delays = schedule::versions_of(parallel.schedule) == 2;
+  Job reference = both ? replicas_for_copies(job)
+                       : make_job(common.model, 1, delays ? "2bw" : "1f1b", 1,
+                                  static_cast<int>(common.micro_batches), static_cast<int>(parallel.data));
   reference.request.common.compute = common.compute;
   reference.loss_scale = job.loss_scale;
-  // Without replicas the key means nothing, and one reference serves both.
-  if (job.request.parallel.data > 1)
-    reference.request.parallel.reduce_every = job.request.parallel.reduce_every;
+  // Without replicas the keys mean nothing, and one reference serves all.
+  if (parallel.data > 1) reference.request.parallel.reduce_every = parallel.reduce_every;
+  if (parallel.data > 1 || both) reference.request.gradient_wire = job.request.gradient_wire;
+  if (common.wire) {
+    reference.request.common.wire = common.wire;
+    reference.request.parallel.schedule = "bfs";
+    reference.request.parallel.chunks = parallel.pipeline * parallel.chunks;
+    reference.request.parallel.partition = parallel.partition;
+    reference.request.parallel.partition_units = parallel.partition_units;
+  }
   reference.steps = job.steps;
   return reference;
 }
 
-std::vector<Point> pairwise_points(const std::function<bool(const GridLayout&)>& allowed) {
-  std::vector<std::vector<int>> values(Axis::count);
-  for (size_t axis = 0; axis < values.size(); ++axis) {
-    values[axis].resize(static_cast<size_t>(grid_sizes()[axis]));
-    std::iota(values[axis].begin(), values[axis].end(), 0);
-  }
-  values[Axis::layout] = allowed_layouts(allowed);
+RankTraining training_of(const Job& job) {
+  if (schedule::versions_of(job.request.parallel.schedule) == 1) return train_rank;
+  return job.steps > 2 ? overlapping({0}) : overlapping();
+}
+
+std::vector<Point> pairwise_points(Kind kind, const Allowed& allowed) {
+  std::vector<std::vector<int>> values = grid_values(kind);
+  values[Axis::layout] = allowed_places(kind, allowed);
   std::vector<Point> points;
-  Pairs pairs(grid_sizes());
+  if (values[Axis::layout].empty()) return points;
+  Pairs pairs(grid_values(kind));
   std::mt19937_64 random(1);
   for (size_t axis = 0; axis < values.size(); ++axis) {
     for (size_t other = axis + 1; other < values.size(); ++other) {
@@ -270,11 +317,13 @@ std::vector<Point> pairwise_points(const std::function<bool(const GridLayout&)>&
   return points;
 }
 
-std::vector<Point> all_points(const std::function<bool(const GridLayout&)>& allowed, bool every_cut) {
+std::vector<Point> all_points(const Allowed& allowed, bool every_cut) {
   std::vector<Point> points;
   std::mt19937_64 random(2);
-  const Point& sizes = grid_sizes();
-  for (const int layout : allowed_layouts(allowed)) {
+  const std::vector<std::vector<int>> values = grid_values(Kind::one_copy);
+  Point sizes{};
+  for (size_t axis = 0; axis < sizes.size(); ++axis) sizes[axis] = static_cast<int>(values[axis].size());
+  for (const int layout : allowed_places(Kind::one_copy, allowed)) {
     Point counts = sizes;
     counts[Axis::layout] = 1;
     const size_t first_drawn = every_cut ? Axis::micro : Axis::cut;
@@ -287,11 +336,11 @@ std::vector<Point> all_points(const std::function<bool(const GridLayout&)>& allo
       Point point{};
       int rest = index;
       for (size_t axis = 0; axis < first_drawn; ++axis) {
-        point[axis] = rest % counts[axis];
+        point[axis] = values[axis][static_cast<size_t>(rest % counts[axis])];
         rest /= counts[axis];
       }
       for (size_t axis = first_drawn; axis < point.size(); ++axis)
-        point[axis] = static_cast<int>(random() % static_cast<uint64_t>(sizes[axis]));
+        point[axis] = values[axis][random() % values[axis].size()];
       point[Axis::layout] = layout;
       if (replicas) point[Axis::sharded] = index / unsharded;
       points.push_back(point);
@@ -303,16 +352,22 @@ std::vector<Point> all_points(const std::function<bool(const GridLayout&)>& allo
 const Result& References::of(const Job& job) {
   const Job reference = reference_of(job);
   const auto& common = reference.request.common;
-  const std::string key =
-      fmt::format("{} {} {} {} {} {} {}", static_cast<int>(common.model.family), common.model.layers,
-                  name_of(common.compute), common.micro_batches, reference.request.parallel.data,
-                  reference.request.parallel.reduce_every, reference.steps);
+  const ParallelSection& parallel = reference.request.parallel;
+  const std::string key = fmt::format(
+      "{} {} {} {} {} {} {} {} {} {} {}", static_cast<int>(common.model.family), common.model.layers,
+      name_of(common.compute), common.micro_batches, parallel.data, parallel.reduce_every, reference.steps,
+      parallel.schedule, name_of(reference.request.gradient_wire), name_of(model::wire_dtype(common)),
+      common.wire ? fmt::format("{} {} {}", static_cast<int>(parallel.partition), parallel.chunks,
+                                fmt::join(parallel.partition_units, ","))
+                  : "");
   const auto known = known_.find(key);
   return known != known_.end() ? known->second : known_.emplace(key, compute_(reference)).first->second;
 }
 
 Result run_reference(const Job& reference) {
-  return reference.request.parallel.data == 1 ? train_locally(reference) : train(reference);
+  if (schedule::versions_of(reference.request.parallel.schedule) == 2) return train_delayed(reference);
+  const bool alone = reference.request.parallel.data == 1 && reference.request.parallel.chunks == 1;
+  return alone ? train_locally(reference) : train(reference);
 }
 
 void expect_part_of(const Result& mine, const Result& whole) {

@@ -18,8 +18,8 @@ struct GridSchedule {
   int chunks = 1;
   int slack = 0;
 };
-/// Every synchronous schedule of the catalogue with one copy; where chunks are free, with the two smallest
-/// numbers from 2 on that it takes.
+/// Every schedule of the catalogue; where chunks are free, with the two smallest numbers from 2 on that it
+/// takes.
 const std::vector<GridSchedule>& grid_schedules();
 
 struct GridLayout {
@@ -53,26 +53,40 @@ struct Axis {
     order,
     windows,
     sharded,
+    wire,  ///< of what crosses from stage to stage: as `compute`, bf16, fp16
+    sums,  ///< of gradients on their way to be summed: fp32, bf16, fp16
     count
   };
 };
 using Point = std::array<int, Axis::count>;
-/// How many values an axis has.
-const Point& grid_sizes();
+/// Parts of the grid, by what a point must be equal to.
+enum class Kind {
+  one_copy,      ///< synchronous schedules: one rank, or its replicas without a pipeline
+  two_copies,    ///< twice the replicas, without a pipeline
+  two_versions,  ///< one process that simulates the delay
+  narrow_wires,  ///< a rank (and its replicas) that holds all stages, cut in the same places
+};
+/// The values of each axis there: all that mean something. Schedules by their place in grid_schedules(),
+/// layouts by theirs in grid_layouts().
+std::vector<std::vector<int>> grid_values(Kind kind);
 
 const GridSchedule& schedule_of(const Point& point);
 const GridLayout& layout_of(const Point& point);
 std::string name_of(const Point& point);
 /// The job at a place; `steps` steps.
 Job job_of(const Point& point, int steps);
-/// What it must be equal to: one rank, or its replicas without a pipeline, with the same reduce_every.
+/// What it must be equal to (Kind), with the same reduce_every and its optimizers not sharded.
 Job reference_of(const Job& job);
+/// How a rank trains it: steps of an asynchronous schedule overlap, but for the first where there are more
+/// than two.
+RankTraining training_of(const Job& job);
 
+using Allowed = std::function<bool(const GridLayout&)>;
 /// Points whose layout is allowed, such that any two values of any two axes meet in one of them.
-std::vector<Point> pairwise_points(const std::function<bool(const GridLayout&)>& allowed);
-/// All of the first five axes, with `every_cut` of cuts, and with replicas of optimizers sharded or not,
-/// where the layout is allowed; the others are drawn, reproducibly.
-std::vector<Point> all_points(const std::function<bool(const GridLayout&)>& allowed, bool every_cut);
+std::vector<Point> pairwise_points(Kind kind, const Allowed& allowed);
+/// Of one copy: all of the first five axes, with `every_cut` of cuts, and with replicas of optimizers sharded
+/// or not, where the layout is allowed; the others are drawn, reproducibly.
+std::vector<Point> all_points(const Allowed& allowed, bool every_cut);
 
 /// Results of references, each computed once.
 class References {

@@ -1,16 +1,20 @@
 // Contract C1 over its grid, ranks as threads: what every point trains is, bit by bit, what one rank trains
-// (or its replicas without a pipeline). `Pairwise` is quick; `Whole` takes minutes and belongs to the full
-// tests.
+// (or its replicas without a pipeline), and likewise of schedules with two copies or versions of the weights.
+// `Whole*` takes minutes and belongs to the full tests.
 #include "tests/parallel/runtime/grid/grid.h"
 
-#include <algorithm>
+#include <map>
 #include <set>
+#include <string>
+#include <vector>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "kernels/transport/tcp_world.h"
 #include "parallel/schedule/catalogue.h"
+#include "tests/kernels/transport/tcp_ranks.h"
 
 namespace penstock::testing {
 namespace {
@@ -24,15 +28,60 @@ References& references() {
   return all;
 }
 
+bool few_ranks(const GridLayout& layout) {
+  return layout.ranks() <= 4 && layout.replicas <= 2;
+}
+
+std::string point_name(const ::testing::TestParamInfo<Point>& point) {
+  return name_of(point.param);
+}
+
 class Pairwise : public ::testing::TestWithParam<Point> {};
 
 TEST_P(Pairwise, SameBits) {
   const Job job = job_of(GetParam(), 3);
-  expect_same(train(job), references().of(job));
+  expect_same(train(job, training_of(job)), references().of(job));
 }
 
-INSTANTIATE_TEST_SUITE_P(Grid, Pairwise, ::testing::ValuesIn(pairwise_points(any_layout)),
-                         [](const auto& test) { return name_of(test.param); });
+const auto points_of = [](Kind kind, const Allowed& allowed) {
+  return ::testing::ValuesIn(pairwise_points(kind, allowed));
+};
+INSTANTIATE_TEST_SUITE_P(Grid, Pairwise, points_of(Kind::one_copy, any_layout), point_name);
+INSTANTIATE_TEST_SUITE_P(TwoCopies, Pairwise, points_of(Kind::two_copies, few_ranks), point_name);
+INSTANTIATE_TEST_SUITE_P(TwoVersions, Pairwise, points_of(Kind::two_versions, few_ranks), point_name);
+INSTANTIATE_TEST_SUITE_P(Wires, Pairwise, points_of(Kind::narrow_wires, few_ranks), point_name);
+INSTANTIATE_TEST_SUITE_P(WholeTwoCopies, Pairwise, points_of(Kind::two_copies, any_layout), point_name);
+INSTANTIATE_TEST_SUITE_P(WholeTwoVersions, Pairwise, points_of(Kind::two_versions, any_layout), point_name);
+INSTANTIATE_TEST_SUITE_P(WholeWires, Pairwise, points_of(Kind::narrow_wires, any_layout), point_name);
+
+/// Ranks of one process that meet as processes do.
+class OverTcp : public ::testing::TestWithParam<Point> {};
+
+TEST_P(OverTcp, SameBits) {
+  Job job = job_of(GetParam(), 3);
+  const Result& expected = references().of(job);
+  job.over = [port = transport::free_port()](transport::World& hosts) {
+    return transport::make_tcp_world({hosts.rank(), hosts.size(), "127.0.0.1", port, "grid"});
+  };
+  expect_same(train(job, training_of(job)), expected);
+}
+
+// Every schedule but those that differ in chunks alone, on the layouts in turn; what else differs too.
+std::vector<Point> points_over_tcp() {
+  std::vector<Point> points;
+  for (const Kind kind : {Kind::one_copy, Kind::two_copies, Kind::two_versions, Kind::narrow_wires}) {
+    std::map<std::string, int> taken;
+    for (const Point& point : pairwise_points(kind, few_ranks)) {
+      if (layout_of(point).ranks() == 1) continue;
+      if (taken[schedule_of(point).name]++ < (kind == Kind::one_copy ? 1 : 3)) points.push_back(point);
+    }
+  }
+  return points;
+}
+
+INSTANTIATE_TEST_SUITE_P(Grid, OverTcp, ::testing::ValuesIn(points_over_tcp()), point_name);
+INSTANTIATE_TEST_SUITE_P(WholeTwoCopies, OverTcp, points_of(Kind::two_copies, any_layout), point_name);
+INSTANTIATE_TEST_SUITE_P(WholeTwoVersions, OverTcp, points_of(Kind::two_versions, any_layout), point_name);
 
 /// All points with one schedule and layout.
 class Whole : public ::testing::TestWithParam<std::tuple<int, int>> {};
@@ -55,8 +104,8 @@ TEST_P(Whole, SameBitsAfterTwentySteps) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Grid, Whole,
-                         ::testing::Combine(::testing::Range(0, grid_sizes()[Axis::schedule]),
-                                            ::testing::Range(0, grid_sizes()[Axis::layout])),
+                         ::testing::Combine(::testing::ValuesIn(grid_values(Kind::one_copy)[Axis::schedule]),
+                                            ::testing::ValuesIn(grid_values(Kind::one_copy)[Axis::layout])),
                          [](const auto& test) {
                            Point point{};
                            point[Axis::schedule] = std::get<0>(test.param);
@@ -65,32 +114,36 @@ INSTANTIATE_TEST_SUITE_P(Grid, Whole,
                            return name.substr(0, name.find("_gpt2"));
                          });
 
-void expect_every_pair(const std::vector<Point>& points) {
-  const Point& sizes = grid_sizes();
+void expect_every_pair(Kind kind, const std::vector<Point>& points) {
+  const auto values = grid_values(kind);
   for (size_t a = 0; a < Axis::count; ++a) {
     for (size_t b = a + 1; b < Axis::count; ++b) {
       std::set<std::pair<int, int>> met;
       for (const Point& point : points) met.emplace(point[a], point[b]);
-      EXPECT_EQ(met.size(), static_cast<size_t>(sizes[a] * sizes[b])) << "axes " << a << " and " << b;
+      EXPECT_EQ(met.size(), values[a].size() * values[b].size()) << "axes " << a << " and " << b;
     }
   }
 }
 
 TEST(GridPoints, AnyTwoValuesMeet) {
-  const auto pairwise = pairwise_points(any_layout);
-  expect_every_pair(pairwise);
-  expect_every_pair(all_points(any_layout, false));
-  EXPECT_LT(pairwise.size(), 300U) << "these are run in every test";
+  for (const Kind kind : {Kind::one_copy, Kind::two_copies, Kind::two_versions, Kind::narrow_wires})
+    expect_every_pair(kind, pairwise_points(kind, any_layout));
+  expect_every_pair(Kind::one_copy, all_points(any_layout, false));
+  EXPECT_LT(pairwise_points(Kind::one_copy, any_layout).size(), 300U) << "these are run in every test";
 }
 
-TEST(GridPoints, EverySynchronousScheduleWithOneCopyIsThere) {
+TEST(GridPoints, EveryScheduleIsThere) {
   std::set<std::string> found;
-  for (const GridSchedule& schedule : grid_schedules()) found.insert(schedule.name);
+  for (const Kind kind : {Kind::one_copy, Kind::two_copies, Kind::two_versions}) {
+    const auto values = grid_values(kind);
+    for (const int place : values[Axis::schedule])
+      EXPECT_TRUE(found.insert(grid_schedules()[static_cast<size_t>(place)].name).second ||
+                  kind == Kind::one_copy);
+  }
   std::set<std::string> expected;
-  for (const schedule::ScheduleKind& kind : schedule::schedule_kinds())
-    if (kind.copies == 1 && kind.versions == 1) expected.insert(kind.name);
+  for (const schedule::ScheduleKind& kind : schedule::schedule_kinds()) expected.insert(kind.name);
   EXPECT_EQ(found, expected);
-  EXPECT_GE(found.size(), 11U);
+  EXPECT_GE(found.size(), 14U);
 }
 
 TEST(GridPoints, HardShapesAreThere) {
@@ -99,7 +152,7 @@ TEST(GridPoints, HardShapesAreThere) {
   int uneven = 0;
   int fewer_micro_batches_than_ranks = 0;
   int stages_differ_in_recompute = 0;
-  for (const Point& point : pairwise_points(any_layout)) {
+  for (const Point& point : pairwise_points(Kind::one_copy, any_layout)) {
     const Job job = job_of(point, 1);
     const runtime::PipelinePlan plan = runtime::plan_pipeline(job.request);
     const auto& model = job.request.common.model;

@@ -50,14 +50,15 @@ void compare_copies(transport::World& world, const std::string& schedule, int re
 }
 
 // Two versions of the weights, and steps that overlap.
-void compare_delayed(transport::World& world, int replicas) {
+void compare_delayed(transport::World& world, int replicas, bool sharded) {
   SCOPED_TRACE(fmt::format("2bw, {} replicas, rank {} of {}", replicas, world.rank(), world.size()));
   const int pipeline = world.size() / replicas;
   Job job = make_job(tiny_gpt2(), pipeline, "2bw", 1, 2 * pipeline - 1, replicas);
+  job.request.parallel.sharded_optimizer = sharded;
   job.steps = 6;
   const Result expected = train_delayed(job);
   run_rank(job, world, [&](runtime::PipelineEngine& engine, transport::World&) {
-    expect_part_of(train_overlapping(job, engine, {3}), expected);
+    expect_part_of(overlapping({3})(job, engine), expected);
   });
 }
 
@@ -71,9 +72,9 @@ int main(int argc, char** argv) {
     for (const auto& [schedule, chunks] :
          {std::pair("1f1b", 1), std::pair("zbv", 2), std::pair("interleaved", 2)})
       penstock::testing::compare(*world, schedule, chunks, 1, 0);
-    penstock::testing::compare_delayed(*world, 1);
+    penstock::testing::compare_delayed(*world, 1, false);
     if (world->size() % 2 == 0) {
-      penstock::testing::compare_delayed(*world, 2);
+      for (const bool sharded : {false, true}) penstock::testing::compare_delayed(*world, 2, sharded);
       for (const int reduce_every : {0, 1, 3})
         penstock::testing::compare(*world, "zb-h1", 1, 2, reduce_every);
       for (const int reduce_every : {0, 3})

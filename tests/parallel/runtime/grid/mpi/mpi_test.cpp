@@ -50,14 +50,19 @@ bool failed_anywhere(transport::World& world) {
 bool run(transport::World& world, bool whole) {
   References references([&](const Job& reference) { return reference_from_rank_0(world, reference); });
   const auto fits = [&](const GridLayout& layout) { return layout.ranks() == world.size(); };
-  const std::vector<Point> points = whole ? all_points(fits, false) : pairwise_points(fits);
-  EXPECT_GE(points.size(), 4 * grid_schedules().size());
+  std::vector<Point> points = whole ? all_points(fits, false) : pairwise_points(Kind::one_copy, fits);
+  EXPECT_GE(points.size(), 4 * grid_values(Kind::one_copy)[Axis::schedule].size());
+  for (const Kind kind : {Kind::two_copies, Kind::two_versions, Kind::narrow_wires}) {
+    if (kind == Kind::narrow_wires && !whole) continue;
+    const std::vector<Point> more = pairwise_points(kind, fits);
+    points.insert(points.end(), more.begin(), more.end());
+  }
   for (const Point& point : points) {
     SCOPED_TRACE(name_of(point));
     const Job job = job_of(point, whole ? 20 : 3);
     const Result& expected = references.of(job);
     run_rank(job, world, [&](runtime::PipelineEngine& engine, transport::World&) {
-      expect_part_of(train_rank(job, engine), expected);
+      expect_part_of(training_of(job)(job, engine), expected);
     });
   }
   if (world.rank() == 0) std::printf("%zu points on %d processes\n", points.size(), world.size());
