@@ -115,9 +115,9 @@ pack() {
   done
   find "$staging/lib" -type f -exec strip --strip-unneeded {} +
   pack_training "$staging" "$tiny" "$binaries/penstock"
-  cp tests/bench/gpu/models/*.toml "$staging/models/"
+  cp tests/bench/models/*.toml "$staging/models/"
   [ "$tiny" = 0 ] || cp tests/program/gpu_check/tiny.toml "$staging/models/"
-  cp tests/bench/gpu/*.py "$staging/torch/"
+  cp tests/bench/gpu/long_table.py tests/bench/torch_baseline.py "$staging/torch/"
   if [ "$tiny" = 0 ]; then echo full; else echo tiny; fi >"$staging/sizes"
   newest_glibc "$staging" >"$staging/glibc"
   "$binaries/penstock" --version >"$staging/version"
@@ -383,7 +383,7 @@ tier_2() {
 }
 
 long_table() {
-  python3 torch/long_table.py --binaries bin --models models --json "$out/long.json" \
+  python3 torch/long_table.py --binaries bin --models models --baseline torch/torch_baseline.py --json "$out/long.json" \
     ${table_sizes[@]+"${table_sizes[@]}"} "$@"
 }
 

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/cpu/element.h"
 #include "kernels/cpu/vector_math.h"
 
 namespace penstock::cpu {
@@ -31,6 +32,7 @@ double exponentials(float* x, int64_t count, float shift) {
   for (int64_t begin = 0; begin < count; begin += sum_block) {
     float* block = x + begin;
     const int64_t size = std::min(sum_block, count - begin);
+#pragma omp simd
     for (int64_t i = 0; i < size; ++i) block[i] = vector_exp(block[i] - shift);
     std::array<float, lanes> lane{};
     int64_t i = 0;
@@ -65,7 +67,8 @@ float row_with_gradient(float* logits, int64_t rows, int64_t vocab, int32_t targ
   }
   const Row row = exponentiate(logits, vocab, target);
   const float chosen = logits[target] * row.reciprocal - 1.0F;
-  for (int64_t v = 0; v < vocab; ++v) gradient[v] = static_cast<T>(logits[v] * row.reciprocal * scale);
+#pragma omp simd
+  for (int64_t v = 0; v < vocab; ++v) store(gradient[v], logits[v] * row.reciprocal * scale);
   gradient[target] = static_cast<T>(chosen * scale);
   std::fill(gradient + vocab, gradient + rows, T(0.0F));
   return row.loss;

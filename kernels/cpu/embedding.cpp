@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "kernels/cpu/element.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/stream.h"
 #include "kernels/math/embedding_check.h"
@@ -27,8 +28,9 @@ void forward_rows(const Tensor& tokens, const Tensor& positions, const Tensor& t
       continue;
     }
     const T* position = position_table.as<const T>() + positions.as<const int32_t>()[n] * channels;
+#pragma omp simd
     for (int64_t c = 0; c < channels; ++c) {
-      out[c] = static_cast<T>(static_cast<float>(token[c]) + static_cast<float>(position[c]));
+      store(out[c], static_cast<float>(token[c]) + static_cast<float>(position[c]));
     }
   }
 }

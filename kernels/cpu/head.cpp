@@ -20,14 +20,18 @@ namespace {
 using math::HeadShape;
 
 /// fp32 logits of one block of tokens take at most about this many bytes.
-constexpr int64_t logits_bytes = int64_t{64} << 20;
+constexpr int64_t logits_bytes = int64_t{128} << 20;
 constexpr int64_t softmax_tokens = 4;  ///< tokens in one piece of the softmax
 
-/// Tokens of a block: as many as logits_bytes hold, so that dw is read and written rarely; a multiple of 64,
-/// at most what one step over the tokens of a product takes.
+/// Tokens of a block: few blocks, so that dw is read and written rarely, but no more logits than logits_bytes
+/// hold; about equal, because products of few tokens are slow; a multiple of 64, at most what one step over
+/// the tokens of a product takes.
 int64_t block_tokens(const HeadShape& shape) {
   const int64_t fit = logits_bytes / (shape.rows * static_cast<int64_t>(sizeof(float))) / 64 * 64;
-  return std::min(shape.tokens, std::clamp<int64_t>(fit, 64, Product::depth_block));
+  const int64_t most = std::clamp<int64_t>(fit, 64, Product::depth_block);
+  const int64_t blocks = (shape.tokens + most - 1) / most;
+  const int64_t share = (shape.tokens + blocks - 1) / blocks;
+  return std::min(shape.tokens, (share + 63) / 64 * 64);
 }
 
 /// The three products of a block of some number of tokens.

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "kernels/cpu/element.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/stream.h"
 #include "kernels/math/optimizer_check.h"
@@ -33,6 +34,7 @@ void update(const AdamWState<Copy>& state, const math::AdamWConstants& constants
   const float correction1 = scalars.bias_correction1;
   const float correction2 = scalars.bias_correction2;
   const float rate = scalars.learning_rate;
+#pragma omp simd
   for (int64_t i = begin; i < end; ++i) {
     const float g = gradient[i] * clip;
     const float m = beta1 * moment1[i] + rest1 * g;
@@ -42,7 +44,7 @@ void update(const AdamWState<Copy>& state, const math::AdamWConstants& constants
     moment1[i] = m;
     moment2[i] = v;
     parameter[i] = p;
-    if constexpr (with_copy) copy[i] = static_cast<Copy>(p);
+    if constexpr (with_copy) store(copy[i], p);
   }
 }
 

@@ -12,11 +12,19 @@
 #include <pthread.h>
 
 #include "kernels/cpu/event.h"
+#include "kernels/cpu/parallel.h"
 #include "kernels/cpu/signal.h"
+#include "kernels/cpu/task_times.h"
 #include "kernels/cpu/thread_scope.h"
 #include "kernels/device/error.h"
 
 namespace penstock::cpu {
+namespace {
+
+/// Bytes of a copy or fill that are worth a thread.
+constexpr int64_t memory_grain = int64_t{1} << 20;
+
+}  // namespace
 
 CpuStream::CpuStream(std::string name, StreamUse use, const DeviceOptions& options, uint64_t ordinal)
     : name_(std::move(name)),
@@ -124,13 +132,18 @@ void CpuStream::wait(const Signal& signal, uint64_t value) {
 
 void CpuStream::copy(void* dst, const void* src, size_t bytes) {
   enqueue("copy", [dst, src, bytes] {
-    if (bytes > 0) std::memcpy(dst, src, bytes);
+    parallel_ranges(static_cast<int64_t>(bytes), memory_grain, [dst, src](int64_t begin, int64_t end) {
+      std::memcpy(static_cast<char*>(dst) + begin, static_cast<const char*>(src) + begin,
+                  static_cast<size_t>(end - begin));
+    });
   });
 }
 
 void CpuStream::fill_zero(void* dst, size_t bytes) {
   enqueue("fill_zero", [dst, bytes] {
-    if (bytes > 0) std::memset(dst, 0, bytes);
+    parallel_ranges(static_cast<int64_t>(bytes), memory_grain, [dst](int64_t begin, int64_t end) {
+      std::memset(static_cast<char*>(dst) + begin, 0, static_cast<size_t>(end - begin));
+    });
   });
 }
 
@@ -184,8 +197,14 @@ void CpuStream::publish(Slot& slot, const char* name, double cost, bool ordering
 void CpuStream::execute(Slot& slot) {
   const bool run = slot.ordering || !failed_.load(std::memory_order_relaxed);
   if (!run) ++dropped_;
+  const bool timed = TaskTimes::wanted() && !slot.ordering;
+  const auto start = timed ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point();
   try {
     slot.invoke(slot.storage.data(), *this, run);
+    if (timed) {
+      TaskTimes::add(slot.name,
+                     std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    }
     if (run) virtual_seconds_ += slot.cost;
     // Messages follow other work only when it is done.
     if (!slot.ordering && !std::exchange(passed_messages_, false)) message_seconds_ = virtual_seconds_;

@@ -12,10 +12,9 @@
 
 #include <fmt/format.h>
 
-#include "kernels/transport/launch.h"
-#include "kernels/transport/mpi_world.h"
 #include "parallel/schedule/catalogue.h"
 #include "parallel/schedule/measures.h"
+#include "tests/bench/launched_world.h"
 #include "tests/bench/measured_steps.h"
 #include "tests/bench/product_stage.h"
 #include "trainer/replay/replay_run.h"
@@ -26,19 +25,6 @@ namespace {
 constexpr double action_seconds = 0.020;
 constexpr int steps = 7;
 constexpr int64_t message_bytes = int64_t{512} << 10U;
-
-/// The launcher's world, or none.
-std::unique_ptr<transport::World> launched() {
-  transport::LaunchRequest request;
-  request.pipeline = 2;
-  request.data = 1;
-  request.command = "bench_bubbles";
-  const auto signs = transport::read_launch_signs([](const char* name) { return std::getenv(name); });
-  std::unique_ptr<transport::World> mpi;
-  if (transport::needs_mpi(request, signs, transport::mpi_built_in())) mpi = transport::make_mpi_world();
-  const transport::LaunchPlan plan = transport::plan_launch(request, signs, mpi ? mpi->size() : 0);
-  return plan.transport == transport::TransportKind::mpi ? std::move(mpi) : nullptr;
-}
 
 /// As many products an action as take the time, the same on all ranks.
 int products(transport::World* world) {
@@ -163,7 +149,7 @@ void run_overlap(int count) {
 int main() {
   using namespace penstock;
   try {
-    const std::unique_ptr<transport::World> world = bench::launched();
+    const std::unique_ptr<transport::World> world = bench::launched_world("bench_bubbles", 2);
     const auto abort = world ? std::make_unique<transport::AbortOnUnwind>(*world) : nullptr;
     const int count = bench::products(world.get());
     bench::run_steps(count, world.get());

@@ -41,6 +41,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--binaries", type=pathlib.Path, required=True, help="folder of bench_training")
     parser.add_argument("--models", type=pathlib.Path, required=True, help="folder of [model] sections")
+    parser.add_argument("--baseline", type=pathlib.Path, help="torch_baseline.py, where it is not in the folder above")
     parser.add_argument("--tokens", type=int, default=32768, help="of a micro-batch")
     parser.add_argument("--steps", type=int, default=5)
     parser.add_argument("--limit", type=int, default=300, help="seconds a measurement may take")
@@ -48,7 +49,7 @@ def main():
     parser.add_argument("rows", nargs="*", help="MODEL:SEQUENCE; all of them by default")
     arguments = parser.parse_args()
     rows = arguments.rows or [f"{model}:{length}" for model in MODELS for length in SEQUENCES]
-    baseline = pathlib.Path(__file__).with_name("torch_baseline.py")
+    baseline = arguments.baseline or pathlib.Path(__file__).resolve().parents[1] / "torch_baseline.py"
     # PyTorch brings its own libraries; those that our programs were told of are not meant for it.
     plain = {name: value for name, value in os.environ.items() if name != "LD_LIBRARY_PATH"}
     if "GIVEN_LIBRARY_PATH" in plain:

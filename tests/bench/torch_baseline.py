@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
-"""Whole optimizer steps of the same model in PyTorch: what bench_training is compared with.
+"""Whole optimizer steps of the same model in PyTorch: what bench_training and bench_step are compared with.
 
-Float32 weights with bf16 autocast, flash attention through scaled_dot_product_attention, fused AdamW, gradients clipped
-to norm 1; eager, or through torch.compile. Micro-batches that do not fit are halved, as bench_training does. Prints and
-writes one JSON object. --device cpu with a small model is for the test of this file alone.
+Float32 weights, with bf16 autocast unless told otherwise, flash attention through scaled_dot_product_attention, fused
+AdamW, gradients clipped to norm 1; eager, or through torch.compile. Micro-batches that do not fit a GPU are halved, as
+bench_training does. Prints and writes one JSON object.
 """
 
 import argparse
 import json
 import math
 import pathlib
+import resource
 import time
 import tomllib
 
@@ -97,10 +98,10 @@ class Layer(nn.Module):
 class Transformer(nn.Module):
     """Returns the mean loss of a batch."""
 
-    def __init__(self, shape):
+    def __init__(self, shape, padding):
         super().__init__()
         gpt2 = shape["family"] == "gpt2"
-        padded = math.ceil(shape["vocab_size"] / 128) * 128
+        padded = math.ceil(shape["vocab_size"] / padding) * padding
         self.vocab = shape["vocab_size"]
         self.tokens = nn.Embedding(padded, shape["hidden_size"])
         self.positions = nn.Embedding(shape["sequence_length"], shape["hidden_size"]) if gpt2 else None
@@ -137,9 +138,9 @@ def measure(shape, arguments, sequences, micro_batches):
     device = torch.device(arguments.device)
     torch.manual_seed(1)
     with device:
-        model = Transformer(shape)
-    fused = device.type == "cuda"
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, betas=(0.9, 0.95), weight_decay=0.1, fused=fused)
+        # Tensor cores like whole tiles of rows; a processor would only copy the logits to leave them out.
+        model = Transformer(shape, padding=128 if device.type == "cuda" else 1)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, betas=(0.9, 0.95), weight_decay=0.1, fused=True)
     compiled = torch.compile(model) if arguments.mode == "compile" else model
     drawn = torch.randint(shape["vocab_size"], (micro_batches, 2, sequences, arguments.sequence), device=device)
     times = []
@@ -147,7 +148,7 @@ def measure(shape, arguments, sequences, micro_batches):
         start = time.perf_counter()
         total = torch.zeros((), device=device)
         for tokens, targets in drawn:
-            with torch.autocast(device.type, dtype=torch.bfloat16):
+            with torch.autocast(device.type, dtype=torch.bfloat16, enabled=arguments.precision == "bf16"):
                 loss = compiled(tokens, targets) / micro_batches
             loss.backward()
             total += loss.detach()
@@ -155,7 +156,7 @@ def measure(shape, arguments, sequences, micro_batches):
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
         last = total.item()  # waits for the device
-        if fused:
+        if device.type == "cuda":
             torch.cuda.synchronize()
         times.append(time.perf_counter() - start)
     assert math.isfinite(last), "the loss is not finite"
@@ -171,11 +172,16 @@ def main():
     parser.add_argument("--steps", type=int, default=5, help="that are timed, behind three that are not")
     parser.add_argument("--mode", choices=("eager", "compile"), default="compile")
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
+    parser.add_argument("--precision", choices=("bf16", "fp32"), default="bf16", help="of products: autocast, or none")
+    parser.add_argument("--threads", type=int, help="of the processor; PyTorch's choice where absent")
     parser.add_argument("--json", help="also write the result there")
     arguments = parser.parse_args()
     shape = tomllib.loads(pathlib.Path(arguments.model).read_text())["model"]
     shape["sequence_length"] = arguments.sequence
-    torch.set_float32_matmul_precision("high")
+    if arguments.threads:
+        torch.set_num_threads(arguments.threads)
+    if arguments.device == "cuda":
+        torch.set_float32_matmul_precision("high")
 
     sequences, micro_batches = arguments.sequences, arguments.micro_batches
     while True:
@@ -191,6 +197,7 @@ def main():
         "model": pathlib.Path(arguments.model).stem,
         "mode": arguments.mode,
         "torch": torch.__version__,
+        "precision": arguments.precision,
         "sequence": arguments.sequence,
         "sequences": sequences,
         "micro_batches": micro_batches,
@@ -200,6 +207,8 @@ def main():
     }
     if arguments.device == "cuda":
         row["peak_bytes"] = torch.cuda.max_memory_reserved()
+    else:
+        row["peak_bytes"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     print(json.dumps(row))
     if arguments.json:
         pathlib.Path(arguments.json).write_text(json.dumps(row) + "\n")
