@@ -16,7 +16,8 @@ std::string prefix(const UnitContext& context, int index) {
 
 AttentionUnit::AttentionUnit(const UnitContext& context, int index, RecomputeMode mode)
     : math_(context.math),
-      attention_(*context.sites.attention),
+      attention_(context.sites.attention.get()),
+      cached_(context.sites.cached_attention.get()),
       mode_(mode),
       heads_(context.config.model.heads),
       kv_heads_(context.config.model.kv_heads),
@@ -28,6 +29,8 @@ AttentionUnit::AttentionUnit(const UnitContext& context, int index, RecomputeMod
       qkv_(context, *context.sites.qkv, index, prefix(context, index) + "qkv"),
       out_(context, *context.sites.attention_out, index, prefix(context, index) + "out"),
       join_(context, index) {
+  if (cached_ != nullptr)
+    cache_ = (*context.caches)[static_cast<size_t>(unit_at(context.config.model, index).layer)];
   if (context.config.model.qk_norm) {
     const Parameter& q = context.parameters.find(index, prefix(context, index) + "q_norm.weight");
     const Parameter& k = context.parameters.find(index, prefix(context, index) + "k_norm.weight");
@@ -53,13 +56,22 @@ void AttentionUnit::normalise_heads(Stream& stream, const SlotView& slot) const 
                                 slot[Id::heads], slot[Id::head_rstd]);
 }
 
+void AttentionUnit::attend(Stream& stream, const SlotView& slot, const MicroBatch& batch) const {
+  if (cached_ != nullptr) {
+    cached_->forward(stream, heads(slot), batch.slots, batch.band.positions, cache_.keys, cache_.values,
+                     slot[Id::attended], workspace_);
+  } else {
+    attention_->forward(stream, heads(slot), batch.band.starts, slot[Id::attended], slot[Id::log_sum_exp],
+                        workspace_);
+  }
+}
+
 void AttentionUnit::interior(Stream& stream, const SlotView& slot, const MicroBatch& batch) const {
   norm_.forward(stream, slot);
   qkv_.forward(stream, slot[Id::norm_output], slot[Id::projected]);
   if (q_norm_) normalise_heads(stream, slot);
   rotate(stream, heads(slot), batch, false);
-  attention_.forward(stream, heads(slot), batch.band.starts, slot[Id::attended], slot[Id::log_sum_exp],
-                     workspace_);
+  attend(stream, slot, batch);
 }
 
 void AttentionUnit::forward(Stream& stream, const SlotView& slot, const MicroBatch& batch, Tensor output) {
@@ -84,8 +96,8 @@ void AttentionUnit::backward_input(Stream& stream, const SlotView& slot, const M
                                    Tensor d_input) {
   out_.backward_input(stream, join_.backward(stream, slot, batch), slot[Id::d_attended]);
   const Tensor d_heads = slot[Id::d_projected];
-  attention_.backward(stream, slot[Id::d_attended], heads(slot), batch.band.starts, slot[Id::attended],
-                      slot[Id::log_sum_exp], d_heads, workspace_);
+  attention_->backward(stream, slot[Id::d_attended], heads(slot), batch.band.starts, slot[Id::attended],
+                       slot[Id::log_sum_exp], d_heads, workspace_);
   rotate(stream, d_heads, batch, true);
   if (q_norm_) {
     math_.norm->head_norm_backward(stream, d_heads, slot[Id::projected], q_norm_, k_norm_,

@@ -22,11 +22,14 @@ class AttentionUnit final : public Unit {
   Tensor heads(const SlotView& slot) const;
   void normalise_heads(Stream& stream, const SlotView& slot) const;
   void rotate(Stream& stream, Tensor heads, const MicroBatch& batch, bool inverse) const;
+  void attend(Stream& stream, const SlotView& slot, const MicroBatch& batch) const;
   // Everything from the unit's input to `attended`.
   void interior(Stream& stream, const SlotView& slot, const MicroBatch& batch) const;
 
   math::Math& math_;
-  math::AttentionPlan& attention_;
+  math::AttentionPlan* attention_;
+  math::CachedAttentionPlan* cached_;  // the one or the other
+  LayerCache cache_;
   RecomputeMode mode_;
   int64_t heads_, kv_heads_, head_dim_;
   float epsilon_;

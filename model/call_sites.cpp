@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string_view>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -44,6 +45,7 @@ size_t CallSites::workspace_bytes() const {
   cover(up);
   cover(down);
   cover(attention);
+  cover(cached_attention);
   cover(head);
   return bytes;
 }
@@ -75,6 +77,42 @@ CallSites make_call_sites(math::Math& math, const RankConfig& config) {
   if (has_kind(config, UnitKind::head)) {
     const math::HeadShape shape{config.shape().rows(), hidden, model.padded_vocab_size(), model.vocab_size,
                                 config.compute};
+    require(math.head->supports(shape), "the head", config.compute);
+    sites.head = math.head->plan(shape);
+  }
+  return sites;
+}
+
+CallSites make_pass_sites(math::Math& math, const RankConfig& config, const CacheConfig& cache, size_t pass) {
+  const std::vector<int64_t> all = pass_rows(cache);
+  const int64_t rows = all[pass];
+  const bool of_slots = pass + 1 == all.size();
+  const ModelSection& model = config.model;
+  const bool gpt2 = model.family == Family::gpt2;
+  const int64_t hidden = model.hidden_size;
+  const int64_t attended = model.heads * model.head_dim;
+  const bool few = rows <= few_rows || of_slots;
+  const auto site = [&](std::string_view what, int64_t in, int64_t out, bool bias) {
+    const math::LinearShape shape{rows, in, out, config.compute, bias};
+    require(math.gemm->supports(shape), what, config.compute);
+    return few ? math.gemm->plan_few_rows(shape) : math.gemm->plan_linear(shape);
+  };
+  CallSites sites;
+  if (has_kind(config, UnitKind::attention)) {
+    const math::CachedAttentionShape shape{rows,           cache.slots,    cache.positions, model.heads,
+                                           model.kv_heads, model.head_dim, config.compute};
+    require(math.cached_attention->supports(shape), "attention of kept keys", config.compute);
+    sites.cached_attention = math.cached_attention->plan(shape);
+    sites.qkv = site("the query-key-value projection", hidden, shape.row_elements(), model.qkv_bias);
+    sites.attention_out = site("the attention output projection", attended, hidden, gpt2);
+  }
+  if (has_kind(config, UnitKind::mlp)) {
+    const int64_t inner = model.ffn_hidden_size;
+    sites.up = site("the MLP's first projection", hidden, gpt2 ? inner : 2 * inner, gpt2);
+    sites.down = site("the MLP's second projection", inner, hidden, gpt2);
+  }
+  if (of_slots && has_kind(config, UnitKind::head)) {
+    const math::HeadShape shape{rows, hidden, model.padded_vocab_size(), model.vocab_size, config.compute};
     require(math.head->supports(shape), "the head", config.compute);
     sites.head = math.head->plan(shape);
   }

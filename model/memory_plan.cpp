@@ -60,10 +60,17 @@ void place_owned(const std::vector<ParameterSpec>& specs, const ShardRun& run, c
   end += most;
 }
 
+// What no step takes is not there; a master only where kernels read it.
+void leave_what_is_read(UnitBuffers& buffers) {
+  for (std::vector<size_t>* offsets : {&buffers.moment, &buffers.read, &buffers.gradient})
+    std::fill(offsets->begin(), offsets->end(), UnitBuffers::npos);
+  buffers.moment_bytes = buffers.read_bytes = buffers.gradient_bytes = buffers.weight_half = 0;
+}
+
 }  // namespace
 
 UnitBuffers unit_buffers(const std::vector<ParameterSpec>& specs, DType compute, bool shares_tied_weight,
-                         const Shard& shard) {
+                         const Shard& shard, bool forward_only) {
   UnitBuffers buffers;
   buffers.owned = shard_slices(specs, shard);
   buffers.whole_master.assign(specs.size(), true);
@@ -86,12 +93,14 @@ UnitBuffers unit_buffers(const std::vector<ParameterSpec>& specs, DType compute,
       if (copied) place(i, buffers.copy, buffers.copy_bytes, compute);
       place(i, buffers.read, buffers.read_bytes, copied ? compute : DType::fp32);
       buffers.whole_master[i] = shard.count == 1 || !copied;
-      if (buffers.whole_master[i]) place(i, buffers.master, buffers.master_bytes, DType::fp32);
+      if (buffers.whole_master[i] && !(forward_only && copied))
+        place(i, buffers.master, buffers.master_bytes, DType::fp32);
     }
     if (shard.count > 1 && copied) place_owned(specs, run, shard, buffers.master, buffers.master_bytes);
     place_owned(specs, run, shard, buffers.moment, buffers.moment_bytes);
   }
   if (!weight_half) buffers.weight_half = buffers.gradient_bytes;
+  if (forward_only) leave_what_is_read(buffers);
   return buffers;
 }
 
@@ -136,15 +145,15 @@ bool has_output(const RankConfig& config) {
 }
 
 bool has_d_input(const RankConfig& config) {
+  if (config.forward_only) return false;
   return std::any_of(config.stages.begin(), config.stages.end(),
                      [](const StageConfig& stage) { return stage.begin > 0; });
 }
 
-namespace {
-
 void plan_parameters(const RankConfig& config, int unit, MemoryPlan& plan) {
-  const UnitBuffers buffers = unit_buffers(unit_parameters(config.model, unit_at(config.model, unit)),
-                                           config.compute, shares_tied_weight(config), config.shard);
+  const UnitBuffers buffers =
+      unit_buffers(unit_parameters(config.model, unit_at(config.model, unit)), config.compute,
+                   shares_tied_weight(config), config.shard, config.forward_only);
   const auto name = [&](std::string_view piece) { return unit_piece(config.model, unit, piece); };
   plan.add(ArenaTag::parameters, name("master"), buffers.master_bytes);
   plan.add(ArenaTag::parameters, name("compute"), buffers.copy_bytes);
@@ -155,13 +164,14 @@ void plan_parameters(const RankConfig& config, int unit, MemoryPlan& plan) {
   plan.add(ArenaTag::optimizer, name("moment2"), buffers.moment_bytes);
 }
 
+namespace {
+
 // Adds a unit's slots; returns what it needs of the shared transient memory.
 size_t plan_slots(const RankConfig& config, const StageConfig& stage, int unit, MemoryPlan& plan) {
   const RecomputeMode mode = stage.recompute.empty()
                                  ? RecomputeMode::none
                                  : stage.recompute[static_cast<size_t>(unit - stage.begin)];
-  const SlotLayout layout(
-      slot_tensors(config.model, unit_at(config.model, unit), config.compute, config.shape(), mode));
+  const SlotLayout layout = slot_layout(config, unit, mode);
   const auto add = [&](Pool pool, int slots) {
     plan.add(ArenaTag::activations, unit_piece(config.model, unit, name_of(pool)),
              layout.bytes(pool) * static_cast<size_t>(slots));

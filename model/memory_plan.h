@@ -44,8 +44,11 @@ struct UnitBuffers {
   size_t weight_half = 0;  ///< where in the gradients those begin that accumulate in backward_weight
   static constexpr size_t npos = static_cast<size_t>(-1);
 };
+/// `forward_only`: see RankConfig.
 UnitBuffers unit_buffers(const std::vector<ParameterSpec>& specs, DType compute, bool shares_tied_weight,
-                         const Shard& shard = {});
+                         const Shard& shard = {}, bool forward_only = false);
+/// The pieces of a unit's parameters.
+void plan_parameters(const RankConfig& config, int unit, MemoryPlan& plan);
 
 /// Bytes of a unit's part of the fp64 sums of squares of all blocks, which a sharded optimizer adds up over
 /// its members. A tied weight stands with the embedding.

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "kernels/device/error.h"
+#include "kernels/math/with_element.h"
 #include "model/initialise.h"
 #include "model/unit_id.h"
 
@@ -15,6 +16,7 @@ ParameterStore::ParameterStore(PlannedMemory& memory, const RankConfig& config)
     : threads_(memory.device().options().threads),
       sets_(static_cast<size_t>(config.gradient_sets)),
       shard_(config.shard),
+      forward_only_(config.forward_only),
       versions_(static_cast<size_t>(config.weight_versions)) {
   int64_t index = 0;
   for (int unit = 0; unit < unit_count(config.model); ++unit) {
@@ -28,7 +30,8 @@ ParameterStore::ParameterStore(PlannedMemory& memory, const RankConfig& config)
 void ParameterStore::add_unit(PlannedMemory& memory, const RankConfig& config, int unit,
                               int64_t first_index) {
   const auto specs = unit_parameters(config.model, unit_at(config.model, unit));
-  const UnitBuffers layout = unit_buffers(specs, config.compute, shares_tied_weight(config), config.shard);
+  const UnitBuffers layout = unit_buffers(specs, config.compute, shares_tied_weight(config), config.shard,
+                                          config.forward_only);
   const auto claim = [&](ArenaTag tag, std::string_view piece, size_t bytes) {
     return Buffer{memory.claim(tag, unit_piece(config.model, unit, piece), bytes), bytes};
   };
@@ -55,6 +58,7 @@ void ParameterStore::add_unit(PlannedMemory& memory, const RankConfig& config, i
                  : Tensor(static_cast<char*>(buffer.memory) + offset, dtype, spec.shape);
     };
     const auto owned_view = [&](const Buffer& buffer, size_t offset) {
+      if (offset == UnitBuffers::npos) return Tensor();
       return Tensor(static_cast<char*>(buffer.memory) + offset, DType::fp32,
                     Shape{layout.owned[i].elements()});
     };
@@ -67,7 +71,7 @@ void ParameterStore::add_unit(PlannedMemory& memory, const RankConfig& config, i
     parameter.index = spec.tied ? 0 : first_index++;
     parameter.gradient = view(gradient, layout.gradient[i], DType::fp32);
     if (sets_ > 1) parameter.gradient2 = view(gradient2, layout.gradient[i], DType::fp32);
-    parameter.shared = layout.master[i] == UnitBuffers::npos;
+    parameter.shared = spec.tied && shares_tied_weight(config);
     if (parameter.shared) {
       const Parameter& owner = at(tied_embedding_);
       parameter.master = owner.master;
@@ -99,6 +103,21 @@ const Parameter& ParameterStore::find(int unit, std::string_view name) const {
   throw UsageError(fmt::format("unit {} has no parameter \"{}\" on this rank", unit, name));
 }
 
+void ParameterStore::write(Stream& stream, const Parameter& parameter, int64_t begin,
+                           std::span<const float> values) const {
+  if (!forward_only_ || !parameter.has_copy()) {
+    stream.copy(parameter.owned_master().as<float>() + begin, values.data(), values.size_bytes());
+    stream.synchronize();
+    return;
+  }
+  math::with_element(parameter.compute.dtype, [&]<class T>(T) {
+    std::vector<T> rounded(values.size());
+    for (size_t i = 0; i < values.size(); ++i) rounded[i] = T(values[i]);
+    stream.copy(parameter.compute.as<T>() + begin, rounded.data(), rounded.size() * sizeof(T));
+    stream.synchronize();  // before the values are gone
+  });
+}
+
 void ParameterStore::initialise(Stream& stream, math::Math& math, uint64_t seed) {
   clear(stream);
   // A piece at a time: a vocabulary's worth of host memory would count in the peak.
@@ -110,9 +129,7 @@ void ParameterStore::initialise(Stream& stream, math::Math& math, uint64_t seed)
     for (int64_t begin = owned.begin; begin < owned.end; begin += piece) {
       const int64_t count = std::min(piece, owned.end - begin);
       fill_on_threads(parameter.spec, seed, begin, count, values.data());
-      stream.copy(parameter.owned_master().as<float>() + (begin - owned.begin), values.data(),
-                  static_cast<size_t>(count) * sizeof(float));
-      stream.synchronize();
+      write(stream, parameter, begin - owned.begin, std::span(values).first(static_cast<size_t>(count)));
     }
   }
   refresh_compute(stream, math);
@@ -143,12 +160,13 @@ void ParameterStore::fill_on_threads(const ParameterSpec& spec, uint64_t seed, i
 void ParameterStore::refresh_compute(Stream& stream, math::Math& math) {
   gathered_ = false;
   for (const Parameter& parameter : parameters_) {
-    if (parameter.shared || !parameter.has_copy() || parameter.owned.elements() == 0) continue;
+    if (parameter.shared || forward_only_ || !parameter.has_copy() || parameter.owned.elements() == 0) continue;
     math.pointwise->convert(stream, parameter.owned_master(), parameter.owned_compute());
   }
 }
 
 void ParameterStore::zero_gradients(Stream& stream) {
+  if (forward_only_) return;
   for (const UnitGradients& unit : gradients_) {
     stream.fill_zero(unit.values.data, unit.values.bytes());
     if (unit.values2) stream.fill_zero(unit.values2.data, unit.values2.bytes());

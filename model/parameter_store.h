@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -105,6 +106,9 @@ class ParameterStore {
   const Parameter* tied_embedding() const { return tied_embedding_ < 0 ? nullptr : &at(tied_embedding_); }
   const Parameter* tied_head() const { return tied_head_ < 0 ? nullptr : &at(tied_head_); }
 
+  /// Elements begin … of what the rank has of a parameter = values: the master, or where there is none what kernels
+  /// read, rounded. Waits.
+  void write(Stream& stream, const Parameter& parameter, int64_t begin, std::span<const float> values) const;
   /// Initial masters, compute copies, zero moments and gradients; padding between parameters too. Waits.
   void initialise(Stream& stream, math::Math& math, uint64_t seed);
   /// Zeroes everything, padding too: before values are copied in from elsewhere.
@@ -112,6 +116,8 @@ class ParameterStore {
   /// Compute copies from the masters, of what the rank owns: after a checkpoint was loaded, or units were
   /// moved.
   void refresh_compute(Stream& stream, math::Math& math);
+  /// Whether there are only the weights that kernels read: no masters beside them (RankConfig::forward_only).
+  bool forward_only() const { return forward_only_; }
 
   /// Whether kernels would read the same everywhere: with a sharded optimizer what others own is out of date
   /// from when owners have changed it until it was gathered.
@@ -160,6 +166,7 @@ class ParameterStore {
   int threads_;
   size_t sets_;
   Shard shard_;
+  bool forward_only_;
   bool gathered_ = false;
   size_t selected_ = 0;
   size_t versions_;

@@ -1,6 +1,8 @@
 #include "model/rank_config.h"
 
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -8,6 +10,16 @@
 #include "model/unit_id.h"
 
 namespace penstock::model {
+
+SlotLayout slot_layout(const RankConfig& config, int unit, RecomputeMode mode) {
+  const UnitId id = unit_at(config.model, unit);
+  if (!config.forward_only) return SlotLayout(slot_tensors(config.model, id, config.compute, config.shape(), mode));
+  // As if all were to be rebuilt: what a forward makes is scratch.
+  std::vector<SlotTensor> tensors =
+      slot_tensors(config.model, id, config.compute, config.shape(), RecomputeMode::full);
+  std::erase_if(tensors, [](const SlotTensor& each) { return each.born != Phase::forward; });
+  return SlotLayout(std::move(tensors));
+}
 
 DType compute_dtype(Precision precision) {
   switch (precision) {
@@ -68,6 +80,8 @@ void check(const RankConfig& config) {
     throw UsageError(fmt::format("{} versions of the weights with {} sets of gradients: each needs its own",
                                  config.weight_versions, config.gradient_sets));
   }
+  if (config.forward_only && (config.gradient_sets > 1 || config.shard.count > 1))
+    throw UsageError("a rank that takes no step has one version of the weights and no sharded optimizer");
   if (config.stages.empty() || config.micro_batch < 1 || config.micro_batches < 1) {
     throw UsageError(
         fmt::format("{} stages, {} sequences a micro-batch, {} micro-batches: each must be at least 1",
@@ -92,6 +106,7 @@ bool shares_tied_weight(const RankConfig& config) {
 }
 
 bool exchanges_tied_gradient(const RankConfig& config) {
+  if (config.forward_only) return false;
   return config.model.tie_embeddings && has_unit(config, 0) != has_unit(config, unit_count(config.model) - 1);
 }
 

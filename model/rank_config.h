@@ -50,11 +50,17 @@ struct RankConfig {
   int d_input_buffers = 1;          ///< likewise gradients of their inputs
   int gradient_sets = 1;            ///< 2: one may be summed over replicas while the other accumulates
   int weight_versions = 1;  ///< 2: an asynchronous schedule, of which two steps are under way; so are 2 sets
+  /// No step is taken: what gradients, optimizer and backward passes need, and masters that kernels read a copy of,
+  /// are not there; slots hold a unit's input alone.
+  bool forward_only = false;
   Shard shard;              ///< of the optimizer; every member has as much memory as the one that owns most
   std::vector<PlannedAllocation> runtime_memory;  ///< what is kept beside the model, claimed by others
 
   MicroBatchShape shape() const { return {micro_batch, model.sequence_length}; }
 };
+
+/// A unit's tensors of a micro-batch on such a rank, under its recompute mode.
+SlotLayout slot_layout(const RankConfig& config, int unit, RecomputeMode mode);
 
 /// The dtype of products and stored activations, and of messages; UsageError for one that no unit implements.
 DType compute_dtype(Precision precision);

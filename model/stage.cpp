@@ -24,7 +24,7 @@ Stage::Stage(const UnitContext& context, PlannedMemory& memory, size_t index, Te
                                    ? RecomputeMode::none
                                    : config_.recompute[static_cast<size_t>(unit - config_.begin)];
     Member member{make_unit(context, unit, mode),
-                  SlotLayout(slot_tensors(model, unit_at(model, unit), rank_.compute, rank_.shape(), mode)),
+                  slot_layout(rank_, unit, mode),
                   {},
                   {config_.forward_slots, config_.kept_slots, config_.weight_slots, 1}};
     for (const Pool pool : {Pool::forward, Pool::kept, Pool::weight}) {
@@ -84,7 +84,7 @@ SideBand Stage::side_band_of(const SlotIds& slots) const {
 
 MicroBatch Stage::micro_batch_of(const SlotIds& slots, int64_t micro_batch, Pass pass) const {
   const Tensor losses = redirected_losses_ ? redirected_losses_ : losses_.rows(micro_batch, 1);
-  return {side_band_of(slots), losses.as<double>(), pass};
+  return {.band = side_band_of(slots), .losses = losses.as<double>(), .pass = pass};
 }
 
 void Stage::tell(int member, Phase phase, Tensor handed) const {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "kernels/device/stream.h"
 #include "kernels/math/math.h"
@@ -18,6 +19,12 @@ struct Group {
   int rank = 0;
 };
 
+/// Keys and values of a layer's earlier tokens (math::CachedAttentionShape::cache()).
+struct LayerCache {
+  Tensor keys;
+  Tensor values;
+};
+
 /// What all units of a rank share. Outlives them.
 struct UnitContext {
   const RankConfig& config;
@@ -30,6 +37,7 @@ struct UnitContext {
   char* transients = nullptr;                  ///< device memory of Pool::transient
   Group& tensor;
   Group& context;
+  const std::vector<LayerCache>* caches = nullptr;  ///< by layer; of a model that generates
 };
 
 /// training: dropout acts. evaluation: it does not, and the head computes its losses in its forward.
@@ -38,6 +46,7 @@ enum class Pass : uint8_t { training, evaluation };
 /// One call's surroundings: the micro-batch's side band on the device, and where loss terms go.
 struct MicroBatch {
   SideBand band;
+  Tensor slots = {};  ///< i32 (N), of a model that generates: whose text each token belongs to; −1: none's
   double* losses = nullptr;  ///< fp64 (loss_terms): a unit with terms of its own writes its columns
   Pass pass = Pass::training;
 };

@@ -20,21 +20,23 @@ data::SamplerOptions options_of(const Job& job) {
   return options;
 }
 
-// Ids mean what the tokenizer that made them says: with another one of no smaller vocabulary a run would
-// train without complaint, and write nonsense.
 void check_tokenizer(const Job& job, const data::Sampler& sampler, const data::Tokenizer* tokenizer) {
-  if (tokenizer == nullptr) return;
-  for (const auto& file : sampler.files()) {
-    const std::string& made_with = file->facts().tokenizer;
-    if (made_with.empty() || made_with == tokenizer->fingerprint()) continue;  // empty: nobody knows
-    throw data::DataError(
-        fmt::format("{}: found token ids of the tokenizer with fingerprint {}, expected {}, that of {} "
-                    "(data.tokenizer); name the tokenizer that made the file, or prepare the data again",
-                    file->bin_path(), made_with, tokenizer->fingerprint(), job.data.tokenizer));
-  }
+  for (const auto& file : sampler.files()) check_tokenizer(job, *file, tokenizer);
 }
 
 }  // namespace
+
+// Ids mean what the tokenizer that made them says: with another one of no smaller vocabulary a run would
+// train without complaint, and write nonsense.
+void check_tokenizer(const Job& job, const data::TokenFile& file, const data::Tokenizer* tokenizer) {
+  const std::string& made_with = file.facts().tokenizer;
+  // Empty: nobody knows.
+  if (tokenizer == nullptr || made_with.empty() || made_with == tokenizer->fingerprint()) return;
+  throw data::DataError(
+      fmt::format("{}: found token ids of the tokenizer with fingerprint {}, expected {}, that of {} "
+                  "(data.tokenizer); name the tokenizer that made the file, or prepare the data again",
+                  file.bin_path(), made_with, tokenizer->fingerprint(), job.data.tokenizer));
+}
 
 std::shared_ptr<const data::Tokenizer> Corpus::open_tokenizer(Job& job) {
   if (job.data.tokenizer.empty()) return nullptr;

@@ -25,13 +25,13 @@ int64_t available_samples(transport::World& world, const Corpus& corpus) {
   return samples[0];
 }
 
+}  // namespace
+
 bool somebody_stops(transport::World& world) {
   std::array<uint64_t, 1> stop{StopSwitch::signalled() ? uint64_t{1} : 0};
   world.all_or(stop);
   return stop[0] != 0;
 }
-
-}  // namespace
 
 EvaluationResult evaluate(runtime::PipelineEngine& engine, transport::World& world, Corpus& corpus,
                           const Job& job, int64_t samples) {

@@ -23,4 +23,7 @@ struct EvaluationResult {
 EvaluationResult evaluate(runtime::PipelineEngine& engine, transport::World& world, Corpus& corpus,
                           const Job& job, int64_t samples);
 
+/// Whether a signal asks any rank to stop. Collective.
+bool somebody_stops(transport::World& world);
+
 }  // namespace penstock

@@ -1,6 +1,7 @@
 #include "trainer/model_state.h"
 
 #include <algorithm>
+#include <span>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -100,18 +101,38 @@ std::vector<checkpoint::TensorDescription> model_tensors(const checkpoint::Check
   return tensors;
 }
 
-void load_model(const checkpoint::Checkpoint& checkpoint, model::RankModel& rank, Stream& stream) {
-  const auto differences = checkpoint.differences(model_tensors(checkpoint, rank.config().model));
+namespace {
+
+// What a rank that takes no steps needs: the masters' values, as kernels read them.
+void load_weights(const checkpoint::Checkpoint& checkpoint, const model::ParameterStore& parameters,
+                  Stream& stream) {
+  constexpr int64_t piece = int64_t{1} << 21;
+  std::vector<float> values(piece);
+  for (const model::Parameter& parameter : parameters.parameters()) {
+    for (int64_t begin = 0; !parameter.shared && begin < parameter.owned.end; begin += piece) {
+      const int64_t count = std::min(piece, parameter.owned.end - begin);
+      checkpoint.read(parameter.spec.name, DType::fp32, begin, count, values.data());
+      parameters.write(stream, parameter, begin, std::span(values).first(static_cast<size_t>(count)));
+    }
+  }
+}
+
+}  // namespace
+
+void load_parameters(const checkpoint::Checkpoint& checkpoint, const ModelSection& model,
+                     model::ParameterStore& parameters, DeviceKind device, math::Math& math, Stream& stream) {
+  const auto differences = checkpoint.differences(model_tensors(checkpoint, model));
   if (!differences.empty()) {
     throw checkpoint::CheckpointError(fmt::format("{} is a checkpoint of another model:\n  {}",
                                                   checkpoint.path(), fmt::join(differences, "\n  ")));
   }
   stream.synchronize();
+  if (parameters.forward_only()) return load_weights(checkpoint, parameters, stream);
   const bool earlier = holds_earlier_version(checkpoint);
   const auto load = [&](const std::string& name, const model::Parameter& parameter, const Tensor& tensor) {
     const int64_t first = parameter.owned.begin;
     if (!earlier && ends_with(name, earlier_version)) return;
-    if (rank.memory().device().kind() == DeviceKind::cpu) {
+    if (device == DeviceKind::cpu) {
       checkpoint.read(name, tensor.dtype, first, tensor.elements(), tensor.data);
       return;
     }
@@ -120,10 +141,15 @@ void load_model(const checkpoint::Checkpoint& checkpoint, model::RankModel& rank
     stream.copy(tensor.data, values.data(), values.size());
     stream.synchronize();  // before the values are gone
   };
-  for_each_tensor(rank.parameters(), true, load);
-  rank.parameters().refresh_compute(stream, rank.math());
-  if (!earlier) rank.parameters().forget_earlier(stream);
+  for_each_tensor(parameters, true, load);
+  parameters.refresh_compute(stream, math);
+  if (!earlier) parameters.forget_earlier(stream);
   stream.synchronize();
+}
+
+void load_model(const checkpoint::Checkpoint& checkpoint, model::RankModel& rank, Stream& stream) {
+  load_parameters(checkpoint, rank.config().model, rank.parameters(), rank.memory().device().kind(),
+                  rank.math(), stream);
 }
 
 }  // namespace penstock

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
-#include <vector>
 
 #include "kernels/math/philox.h"
 
@@ -22,40 +21,71 @@ double uniform(const TokenChoice& choice, uint64_t text, uint64_t position) {
 
 }  // namespace
 
-int32_t next_token(std::span<const float> logits, const TokenChoice& choice, uint64_t text,
-                   uint64_t position) {
-  const auto best = std::max_element(logits.begin(), logits.end());
-  if (choice.temperature <= 0) return static_cast<int32_t>(best - logits.begin());
+TokenSampler::TokenSampler(const TokenChoice& choice, int64_t vocabulary)
+    : choice_(choice), order_(static_cast<size_t>(vocabulary)), weights_(order_.size()) {}
 
-  std::vector<int32_t> order(logits.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
-    return logits[static_cast<size_t>(a)] > logits[static_cast<size_t>(b)];
-  });
-  if (choice.top_k > 0 && static_cast<size_t>(choice.top_k) < order.size()) {
-    order.resize(static_cast<size_t>(choice.top_k));
+// The weights of places begin … end − 1; their sum.
+double TokenSampler::weigh(size_t begin, size_t end) {
+  double sum = 0;
+  for (size_t at = begin; at < end; ++at) {
+    const auto logit = static_cast<double>(logits_[static_cast<size_t>(order_[at])]);
+    weights_[at] = std::exp((logit - best_) / choice_.temperature);
+    sum += weights_[at];
   }
-  std::vector<double> weights;
-  weights.reserve(order.size());
-  for (const int32_t token : order) {
-    weights.push_back(
-        std::exp((static_cast<double>(logits[static_cast<size_t>(token)]) - *best) / choice.temperature));
-  }
-  double total = std::accumulate(weights.begin(), weights.end(), 0.0);
-  if (choice.top_p < 1.0) {
+  return sum;
+}
+
+// The `count` most likely tokens first, in order.
+void TokenSampler::order_first(size_t count) {
+  const auto more_likely = [this](int32_t a, int32_t b) {
+    const float left = logits_[static_cast<size_t>(a)];
+    const float right = logits_[static_cast<size_t>(b)];
+    return left > right || (left == right && a < b);
+  };
+  const auto end = order_.begin() + static_cast<std::ptrdiff_t>(count);
+  if (end != order_.end()) std::nth_element(order_.begin(), end, order_.end(), more_likely);
+  std::sort(order_.begin(), end, more_likely);
+}
+
+// Of the first `count` tokens, which are in order where that is not all of them, how many reach the mass: mostly a
+// few, so that few are put in order.
+size_t TokenSampler::cut_by_mass(size_t count) {
+  const bool ordered = count < order_.size();
+  const double wanted = choice_.top_p * weigh(0, count);
+  for (size_t some = 64;; some *= 8) {
+    const size_t seen = std::min(some, count);
+    if (!ordered) {
+      order_first(seen);
+      weigh(0, seen);
+    }
     double kept = 0;
-    size_t count = 0;
-    while (count < weights.size() && (count == 0 || kept < choice.top_p * total)) kept += weights[count++];
-    weights.resize(count);
-    total = kept;
+    for (size_t at = 0; at < seen; ++at) {
+      kept += weights_[at];
+      if (kept >= wanted) return at + 1;
+    }
+    if (seen == count) return count;
   }
-  const double target = uniform(choice, text, position) * total;
+}
+
+int32_t TokenSampler::next(std::span<const float> logits, uint64_t text, uint64_t position) {
+  logits_ = logits;
+  const auto best = std::max_element(logits.begin(), logits.end());
+  if (choice_.temperature <= 0) return static_cast<int32_t>(best - logits.begin());
+  best_ = *best;
+  std::iota(order_.begin(), order_.end(), 0);
+  size_t count = order_.size();
+  if (choice_.top_k > 0 && static_cast<size_t>(choice_.top_k) < count) {
+    count = static_cast<size_t>(choice_.top_k);
+    order_first(count);
+  }
+  if (choice_.top_p < 1.0) count = cut_by_mass(count);
+  const double target = uniform(choice_, text, position) * weigh(0, count);
   double reached = 0;
-  for (size_t at = 0; at < weights.size(); ++at) {
-    reached += weights[at];
-    if (target < reached) return order[at];
+  for (size_t at = 0; at < count; ++at) {
+    reached += weights_[at];
+    if (target < reached) return order_[at];
   }
-  return order[weights.size() - 1];
+  return order_[count - 1];
 }
 
 }  // namespace penstock

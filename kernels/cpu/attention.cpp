@@ -19,7 +19,7 @@ class CpuAttentionPlan final : public math::AttentionPlan {
 
   const AttentionShape& shape() const override { return shape_; }
   size_t workspace_bytes() const override {
-    const size_t tiles = std::max(attention_forward_bytes(shape_), attention_backward_bytes(shape_));
+    const size_t tiles = std::max(attention_forward_bytes(shape_.head_dim), attention_backward_bytes(shape_));
     return tiles * static_cast<size_t>(threads_);
   }
 

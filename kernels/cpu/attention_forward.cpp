@@ -62,13 +62,12 @@ void exponentials(int64_t vector, int64_t keys, int64_t head_dim, float* scores,
   }
 }
 
-/// out and lse of one tile of queries of one head.
+}  // namespace
+
 template <class T>
-void forward_tile(const AttentionCall<T>& call, int64_t batch, int64_t head, int64_t tile, char* memory) {
-  const int64_t d = call.shape.head_dim;
-  const int64_t tokens = call.shape.tokens;
-  const int64_t group = head / call.heads_per_group();
-  const Visibility visible(tile, tokens, call.starts == nullptr ? nullptr : call.starts + batch * tokens);
+void forward_tile(const ForwardTile<T>& at, int64_t tile, char* memory) {
+  const int64_t d = at.head_dim;
+  const Visibility visible(tile, at.tokens, at.starts);
   const TileRange queries = visible.queries;
 
   TileScratch scratch(memory);
@@ -78,15 +77,15 @@ void forward_tile(const AttentionCall<T>& call, int64_t batch, int64_t head, int
   float* const value = scratch.take(d * attention_tile);
   float* const scores = scratch.take(tile_scores);
 
-  convert_rows(call.qkv + call.query(batch, queries.first, head), call.row(), queries.count, d, call.scale(),
-               key, d);
+  const float scale = 1.0F / std::sqrt(static_cast<float>(d));
+  convert_rows(at.query, at.query_row, queries.count, d, scale, key, d);
   transpose_rows(key, d, queries.count, d, query);
   std::fill(output, output + d * attention_tile, 0.0F);
   SoftmaxState state;
   for (int64_t key_tile = visible.first_key_tile(); key_tile <= tile; ++key_tile) {
-    const TileRange keys = tile_range(key_tile, tokens);
-    convert_rows(call.qkv + call.key(batch, keys.first, group), call.row(), keys.count, d, 1.0F, key, d);
-    convert_rows(call.qkv + call.value(batch, keys.first, group), call.row(), keys.count, d, 1.0F, value, d);
+    const TileRange keys = tile_range(key_tile, at.tokens);
+    convert_rows(at.key + keys.first * at.key_row, at.key_row, keys.count, d, 1.0F, key, d);
+    convert_rows(at.value + keys.first * at.key_row, at.key_row, keys.count, d, 1.0F, value, d);
     for_key_blocks(visible, key_tile, [&](int64_t first, int64_t count, int64_t vector, bool masked) {
       const int64_t lane = vector * lane_count;
       const int64_t offset = (first - keys.first) * d;
@@ -118,30 +117,45 @@ void forward_tile(const AttentionCall<T>& call, int64_t batch, int64_t head, int
   }
 
   for (int64_t q = 0; q < queries.count; ++q) {
-    const auto at = static_cast<size_t>(q);
-    T* const out = call.out + call.out_at(batch, queries.first + q, head);
-    const float factor = 1.0F / state.sum[at];
+    const auto lane = static_cast<size_t>(q);
+    T* const out = at.out + q * at.out_row;
+    const float factor = 1.0F / state.sum[lane];
     for (int64_t c = 0; c < d; ++c) store(out[c], output[c * attention_tile + q] * factor);
-    call.lse[call.lse_at(batch, queries.first + q, head)] = state.largest[at] + vector_log(state.sum[at]);
+    if (at.lse != nullptr) at.lse[q] = state.largest[lane] + vector_log(state.sum[lane]);
   }
 }
 
-}  // namespace
+template void forward_tile<float>(const ForwardTile<float>&, int64_t, char*);
+template void forward_tile<bfloat16>(const ForwardTile<bfloat16>&, int64_t, char*);
+template void forward_tile<float16>(const ForwardTile<float16>&, int64_t, char*);
 
-size_t attention_forward_bytes(const math::AttentionShape& shape) {
-  return static_cast<size_t>(4 * shape.head_dim * attention_tile + tile_scores) * sizeof(float);
+size_t attention_forward_bytes(int64_t head_dim) {
+  return static_cast<size_t>(4 * head_dim * attention_tile + tile_scores) * sizeof(float);
 }
 
 template <class T>
 void run_attention_forward(const AttentionCall<T>& call) {
   const int64_t heads = call.shape.batch * call.shape.heads;
-  const auto bytes = static_cast<int64_t>(attention_forward_bytes(call.shape));
+  const auto bytes = static_cast<int64_t>(attention_forward_bytes(call.shape.head_dim));
   // The last tiles see most keys: they come first.
   parallel_uneven_blocks(heads * call.tiles(), [&](int64_t block) {
     const int64_t tile = call.tiles() - 1 - block / heads;
-    const int64_t head = block % heads;
-    forward_tile(call, head / call.shape.heads, head % call.shape.heads, tile,
-                 call.workspace + thread_index() * bytes);
+    const int64_t batch = block % heads / call.shape.heads;
+    const int64_t head = block % heads % call.shape.heads;
+    const int64_t group = head / call.heads_per_group();
+    const int64_t first = tile * attention_tile;
+    const ForwardTile<T> at{.query = call.qkv + call.query(batch, first, head),
+                            .query_row = call.row(),
+                            .key = call.qkv + call.key(batch, 0, group),
+                            .value = call.qkv + call.value(batch, 0, group),
+                            .key_row = call.row(),
+                            .out = call.out + call.out_at(batch, first, head),
+                            .out_row = call.out_row(),
+                            .lse = call.lse + call.lse_at(batch, first, head),
+                            .starts = call.starts == nullptr ? nullptr : call.starts + batch * call.shape.tokens,
+                            .tokens = call.shape.tokens,
+                            .head_dim = call.shape.head_dim};
+    forward_tile(at, tile, call.workspace + thread_index() * bytes);
   });
 }
 

@@ -153,8 +153,29 @@ class TileScratch {
   float* next_;
 };
 
+/// A tile of queries of one head of one sequence, and all keys of the sequence. Rows of queries, keys and results
+/// are so many elements apart.
+template <class T>
+struct ForwardTile {
+  const T* query = nullptr;  ///< the tile's first
+  int64_t query_row = 0;
+  const T* key = nullptr;  ///< of token 0
+  const T* value = nullptr;
+  int64_t key_row = 0;
+  T* out = nullptr;  ///< of the tile's first query
+  int64_t out_row = 0;
+  float* lse = nullptr;             ///< of the tile's first query; may be null
+  const int32_t* starts = nullptr;  ///< of the sequence (T), may be null
+  int64_t tokens = 0;               ///< T
+  int64_t head_dim = 0;
+};
+
+/// out and lse of tile number `tile`; `memory`: attention_forward_bytes.
+template <class T>
+void forward_tile(const ForwardTile<T>& at, int64_t tile, char* memory);
+
 /// Bytes of one thread's part of the workspace.
-size_t attention_forward_bytes(const math::AttentionShape& shape);
+size_t attention_forward_bytes(int64_t head_dim);
 size_t attention_backward_bytes(const math::AttentionShape& shape);
 
 template <class T>

@@ -8,6 +8,7 @@
 #include "kernels/cpu/onednn.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/processor.h"
+#include "kernels/cpu/row_product.h"
 #include "kernels/cpu/stream.h"
 #include "kernels/device/error.h"
 #include "kernels/math/gemm_check.h"
@@ -111,6 +112,40 @@ class CpuLinear final : public math::Linear {
   Product backward_weight_;
 };
 
+/// Few rows, forward alone.
+class CpuFewRows final : public math::Linear {
+ public:
+  explicit CpuFewRows(const LinearShape& shape)
+      : shape_(shape), product_(shape.tokens, shape.out, shape.in, shape.dtype, shape.dtype) {}
+
+  const LinearShape& shape() const override { return shape_; }
+  size_t workspace_bytes() const override { return product_.workspace_bytes(); }
+
+  void forward(Stream& stream, Tensor x, Tensor w, Tensor bias, Tensor y, Tensor workspace) override {
+    math::check_linear_forward(shape_, x, w, bias, y, workspace, workspace_bytes());
+    CpuStream::of(stream).enqueue("linear forward", [=, this] {
+      product_.run(shape_.tokens, x.data, w.data, bias.as<const float>(), y.data, workspace.data);
+    });
+  }
+  void backward_input(Stream& /*stream*/, Tensor /*dy*/, Tensor /*w*/, Tensor /*dx*/,
+                      Tensor /*workspace*/) override {
+    refuse();
+  }
+  void backward_weight(Stream& /*stream*/, Tensor /*dy*/, Tensor /*x*/, Tensor /*dw*/,
+                       Tensor /*workspace*/) override {
+    refuse();
+  }
+  void backward_bias(Stream& /*stream*/, Tensor /*dy*/, Tensor /*dbias*/) override { refuse(); }
+
+ private:
+  [[noreturn]] static void refuse() {
+    throw UsageError("a plan for few rows (plan_few_rows) has no backward; expected one of plan_linear");
+  }
+
+  LinearShape shape_;
+  RowProduct product_;
+};
+
 class CpuGemm final : public math::Gemm {
  public:
   explicit CpuGemm(int threads) : threads_(threads) {}
@@ -125,6 +160,13 @@ class CpuGemm final : public math::Gemm {
       throw DeviceError("linear: " + support.reason);
     }
     return std::make_unique<CpuLinear>(shape, threads_);
+  }
+
+  std::unique_ptr<math::Linear> plan_few_rows(const LinearShape& shape) override {
+    if (const math::Support support = supports(shape); !support) {
+      throw DeviceError("linear: " + support.reason);
+    }
+    return std::make_unique<CpuFewRows>(shape);
   }
 
  private:

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <optional>
-#include <vector>
 
 #include "kernels/cpu/cross_entropy.h"
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/onednn.h"
 #include "kernels/cpu/parallel.h"
+#include "kernels/cpu/row_product.h"
 #include "kernels/cpu/stream.h"
 #include "kernels/device/arena.h"
 #include "kernels/device/error.h"
@@ -69,36 +69,25 @@ struct BlockProducts {
   Product backward_weight;
 };
 
-/// Logits for generation, of a fixed number of tokens.
-struct GenerationProduct {
-  int64_t tokens;
-  Product product;
-};
+/// Tokens whose logits are computed at once.
+constexpr int64_t generated_tokens = 16;
 
 class CpuHead final : public math::HeadPlan {
  public:
   CpuHead(const HeadShape& shape, int threads)
-      : shape_(shape), block_(block_tokens(shape)), whole_(shape, block_, threads) {
+      : shape_(shape),
+        block_(block_tokens(shape)),
+        whole_(shape, block_, threads),
+        generation_(std::min(shape.tokens, generated_tokens), shape.vocab, shape.hidden, shape.dtype,
+                    DType::fp32) {
     if (const int64_t rest = shape.tokens % block_; rest > 0) rest_.emplace(shape, rest, threads);
-    // Any number of tokens is made of these.
-    for (const int64_t tokens : {64, 8, 1}) {
-      if (tokens > shape.tokens) continue;
-      generation_.push_back({tokens, Product({.rows = tokens,
-                                              .columns = shape.vocab,
-                                              .depth = shape.hidden,
-                                              .in = shape.dtype,
-                                              .out = DType::fp32,
-                                              .b_transposed = true},
-                                             threads)});
-    }
     const auto cells = static_cast<size_t>(block_ * shape.rows);
     gradient_offset_ = aligned(cells * sizeof(float));
     scratch_offset_ =
         gradient_offset_ + (shape.dtype == DType::fp32 ? 0 : aligned(cells * size_of(shape.dtype)));
     size_t scratch = whole_.workspace_bytes();
     if (rest_) scratch = std::max(scratch, rest_->workspace_bytes());
-    for (const GenerationProduct& step : generation_)
-      scratch = std::max(scratch, step.product.workspace_bytes());
+    scratch = std::max(scratch, generation_.workspace_bytes());
     workspace_bytes_ = scratch_offset_ + scratch;
   }
 
@@ -145,11 +134,9 @@ class CpuHead final : public math::HeadPlan {
     const int64_t tokens = logits.shape[0];
     math::check_head_logits(shape_, x, w, logits, workspace, workspace_bytes());
     CpuStream::of(stream).enqueue("head logits", [=, this] {
-      int64_t begin = 0;
-      for (GenerationProduct& step : generation_) {
-        for (; begin + step.tokens <= tokens; begin += step.tokens) {
-          step.product.run(row(x, begin), w.data, nullptr, row(logits, begin), scratch(workspace));
-        }
+      for (int64_t begin = 0; begin < tokens; begin += generation_.rows()) {
+        generation_.run(std::min(generation_.rows(), tokens - begin), row(x, begin), w.data, nullptr,
+                        row(logits, begin), scratch(workspace));
       }
     });
   }
@@ -184,7 +171,7 @@ class CpuHead final : public math::HeadPlan {
   int64_t block_;
   BlockProducts whole_;
   std::optional<BlockProducts> rest_;
-  std::vector<GenerationProduct> generation_;
+  RowProduct generation_;
   size_t gradient_offset_ = 0;  ///< in the workspace, after the logits: narrow gradients of the logits
   size_t scratch_offset_ = 0;
   size_t workspace_bytes_ = 0;

@@ -12,8 +12,17 @@ namespace penstock::cpu {
 /// Number of floats in Lanes, whatever the processor's vectors: the structure of sums never depends on it.
 inline constexpr int lane_count = 16;
 
+#if defined(__AVX512F__) || (defined(__AVX2__) && defined(__FMA__))
+/// As Lanes::sum(), from its second level on.
+inline float sum_of_eight(__m256 values) {
+  const __m128 four = _mm_add_ps(_mm256_castps256_ps128(values), _mm256_extractf128_ps(values, 1));
+  const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(_mm_add_ss(two, _mm_shuffle_ps(two, two, 1)));
+}
+#endif
+
 /// 16 floats in registers, for loops whose accumulators must stay there; other loops are left to the
-/// compiler.
+/// compiler. sum(): lane i plus lane i + 8, of those i plus i + 4, and so on.
 #if defined(__AVX512F__)
 struct Lanes {
   __m512 values;
@@ -22,6 +31,12 @@ struct Lanes {
   static Lanes zero() { return {_mm512_setzero_ps()}; }
   static Lanes broadcast(float value) { return {_mm512_set1_ps(value)}; }
   void store(float* to) const { _mm512_storeu_ps(to, values); }
+  float sum() const {
+    // With a mask: plain extraction warns of an undefined value inside GCC 12's own header.
+    const __m512d pairs = _mm512_castps_pd(values);
+    return sum_of_eight(_mm256_add_ps(_mm256_castpd_ps(_mm512_maskz_extractf64x4_pd(0xff, pairs, 0)),
+                                      _mm256_castpd_ps(_mm512_maskz_extractf64x4_pd(0xff, pairs, 1))));
+  }
 };
 
 /// a · b + c, rounded once.
@@ -40,6 +55,7 @@ struct Lanes {
     _mm256_storeu_ps(to, low);
     _mm256_storeu_ps(to + 8, high);
   }
+  float sum() const { return sum_of_eight(_mm256_add_ps(low, high)); }
 };
 
 inline Lanes fused(const Lanes& a, const Lanes& b, const Lanes& c) {
@@ -62,6 +78,13 @@ struct Lanes {
   }
   void store(float* to) const {
     for (int i = 0; i < lane_count; ++i) to[i] = values[static_cast<size_t>(i)];
+  }
+  float sum() const {
+    std::array<float, lane_count> sums = values;
+    for (size_t width = lane_count / 2; width > 0; width /= 2) {
+      for (size_t i = 0; i < width; ++i) sums[i] += sums[i + width];
+    }
+    return sums[0];
   }
 };
 

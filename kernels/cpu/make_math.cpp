@@ -1,6 +1,7 @@
 #include "kernels/cpu/make_math.h"
 
 #include "kernels/cpu/attention.h"
+#include "kernels/cpu/cached_attention.h"
 #include "kernels/cpu/embedding.h"
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/head.h"
@@ -15,6 +16,7 @@ math::Math make_math(Device& device) {
   return {.gemm = make_gemm(device),
           .norm = make_norm(device),
           .attention = make_attention(device),
+          .cached_attention = make_cached_attention(device),
           .pointwise = make_pointwise(device),
           .embedding = make_embedding(device),
           .head = make_head(device),

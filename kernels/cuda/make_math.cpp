@@ -1,6 +1,7 @@
 #include "kernels/cuda/make_math.h"
 
 #include "kernels/cuda/attention.h"
+#include "kernels/cuda/cached_attention.h"
 #include "kernels/cuda/choose_attention.h"
 #include "kernels/cuda/cudnn_attention.h"
 #include "kernels/cuda/embedding.h"
@@ -22,6 +23,7 @@ math::Math make_math(Device& device, const std::shared_ptr<GemmLibrary>& library
               options.attention,
               options.attention == CudaAttention::native ? OptionalAttention{} : make_cudnn_attention(device),
               make_attention(device), options.log),
+          .cached_attention = make_cached_attention(device),
           .pointwise = make_pointwise(device),
           .embedding = make_embedding(device),
           .head = make_head(make_head_products(library)),

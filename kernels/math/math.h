@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "kernels/math/attention.h"
+#include "kernels/math/cached_attention.h"
 #include "kernels/math/embedding.h"
 #include "kernels/math/gemm.h"
 #include "kernels/math/head.h"
@@ -18,6 +19,7 @@ struct Math {
   std::unique_ptr<Gemm> gemm;
   std::unique_ptr<Norm> norm;
   std::unique_ptr<Attention> attention;
+  std::unique_ptr<CachedAttention> cached_attention;
   std::unique_ptr<Pointwise> pointwise;
   std::unique_ptr<Embedding> embedding;
   std::unique_ptr<Head> head;

@@ -1,6 +1,7 @@
 #include "kernels/reference/make_math.h"
 
 #include "kernels/reference/attention.h"
+#include "kernels/reference/cached_attention.h"
 #include "kernels/reference/embedding.h"
 #include "kernels/reference/gemm.h"
 #include "kernels/reference/head.h"
@@ -15,6 +16,7 @@ math::Math make_math(Device& device) {
   return {.gemm = make_gemm(device),
           .norm = make_norm(device),
           .attention = make_attention(device),
+          .cached_attention = make_cached_attention(device),
           .pointwise = make_pointwise(device),
           .embedding = make_embedding(device),
           .head = make_head(device),

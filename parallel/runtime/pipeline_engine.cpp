@@ -118,7 +118,7 @@ ExecutorParts PipelineEngine::executor_parts() {
       for (int i = 0; i < config.output_buffers; ++i) outputs.push_back(stage.output(i));
     }
     std::vector<Tensor>& d_inputs = pool(BufferPool::gradient_out);
-    if (d_inputs.empty() && !stage.has_embedding()) {
+    if (d_inputs.empty() && !stage.has_embedding() && !config.forward_only) {
       for (int i = 0; i < config.d_input_buffers; ++i) d_inputs.push_back(stage.d_input(i));
     }
   }
@@ -180,6 +180,7 @@ void PipelineEngine::start_step(const model::StepInputs& inputs, std::span<const
     throw UsageError(fmt::format("a step of {} micro-batches in a pipeline whose schedule has {}",
                                  micro_batches.size(), training_.micro_batches()));
   }
+  if (rank_.config().forward_only) throw UsageError("a step of a pipeline whose plan is for forwards alone");
   if (plan_.overlaps()) {
     if (rule.held || rule.loss_limit < std::numeric_limits<double>::infinity())
       throw UsageError("a step that overlaps with the next is neither held nor judged by its loss");

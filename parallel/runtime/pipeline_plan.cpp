@@ -50,6 +50,14 @@ Schedule make_schedule(const ParallelSection& parallel, int64_t micro_batches, i
   return made;
 }
 
+Schedule place_stages(const ParallelSection& parallel) {
+  schedule::ScheduleOptions options;
+  options.ranks = static_cast<int>(parallel.pipeline);
+  options.micro_batches = 0;  // a file's own
+  options.chunks = static_cast<int>(parallel.chunks);
+  return schedule::placement(parallel.schedule, options);
+}
+
 // Of the weights, that a schedule runs.
 int copies_of(const PipelineRequest& request) {
   const std::string& name = request.parallel.schedule;
@@ -152,6 +160,7 @@ model::RankConfig rank_config(const PipelineRequest& request, const PipelinePlan
             [](const model::StageConfig& a, const model::StageConfig& b) { return a.begin < b.begin; });
   config.output_buffers = std::max(1, buffers(plan, rank, BufferPool::activation_out));
   config.d_input_buffers = std::max(1, buffers(plan, rank, BufferPool::gradient_out));
+  config.forward_only = request.forward_only;
   config.weight_versions = plan.overlaps() ? 2 : 1;
   config.gradient_sets = std::max(config.weight_versions, plan.reduction.windows.sets());
   config.shard.count = plan.reduction.shards();
@@ -174,6 +183,25 @@ model::RankConfig rank_config(const PipelineRequest& request, const PipelinePlan
         static_cast<size_t>(config.model.vocab_size) * size_of(DType::fp32));
   }
   return config;
+}
+
+// The training program, and that of steps that follow one another.
+void lower_training(const PipelineRequest& request, const Schedule& schedule, PipelinePlan& plan) {
+  const ParallelSection& parallel = request.parallel;
+  const schedule::Costs costs =
+      request.costs ? known(*request.costs, plan.units, modes(request.recompute, plan.units.size()))
+                    : estimate(request.common.model, plan.units);
+  schedule::LoweringOptions options;
+  options.receive_lead = sufficient_receive_lead(schedule, costs);
+  options.reduce_gradients = parallel.data > 1;
+  options.reduce_every = plan.reduction.windows.every;
+  options.tied_embeddings = request.common.model.tie_embeddings;
+  options.sharded_optimizer = plan.reduction.shards() > 1;
+  plan.training = lower(schedule, costs, options);
+  if (schedule.asynchronous) {
+    const int steps = schedule::RollingProgram::steps;
+    plan.rolling = roll(make_schedule(parallel, request.common.micro_batches, steps), costs, options);
+  }
 }
 
 }  // namespace
@@ -202,6 +230,11 @@ int64_t agreement_elements(const model::RankConfig& config, int replicas) {
 
 ReductionOptions reduction_of(const PipelineRequest& request) {
   const ParallelSection& parallel = request.parallel;
+  if (request.forward_only) {
+    ReductionOptions nothing;
+    nothing.windows = {0, static_cast<int>(request.common.micro_batches)};
+    return nothing;
+  }
   // One replica has nothing to sum: its windows would only change the order of additions.
   GradientWindows windows{0, static_cast<int>(request.common.micro_batches)};
   if (parallel.data > 1 && parallel.reduce_every < request.common.micro_batches)
@@ -213,11 +246,11 @@ ReductionOptions reduction_of(const PipelineRequest& request) {
 
 PipelinePlan plan_pipeline(const PipelineRequest& request) {
   const ParallelSection& parallel = request.parallel;
-  const bool replicated = parallel.data > 1;
   PipelinePlan plan;
   plan.topology =
       Topology(static_cast<int>(parallel.pipeline), static_cast<int>(parallel.data), parallel.order);
-  const Schedule schedule = make_schedule(parallel, request.common.micro_batches);
+  const Schedule schedule = request.forward_only ? place_stages(parallel)
+                                                 : make_schedule(parallel, request.common.micro_batches);
   if (request.costs &&
       request.costs->units.size() != static_cast<size_t>(model::unit_count(request.common.model))) {
     throw UsageError(fmt::format("costs of {} units for a model of {}", request.costs->units.size(),
@@ -226,21 +259,12 @@ PipelinePlan plan_pipeline(const PipelineRequest& request) {
   plan.units = cut(request, schedule.blocks());
   plan.reduction = reduction_of(request);
   plan.graphs = request.graphs;
-  const schedule::Costs costs =
-      request.costs ? known(*request.costs, plan.units, modes(request.recompute, plan.units.size()))
-                    : estimate(request.common.model, plan.units);
-  schedule::LoweringOptions options;
-  options.receive_lead = sufficient_receive_lead(schedule, costs);
-  options.reduce_gradients = replicated;
-  options.reduce_every = plan.reduction.windows.every;
-  options.tied_embeddings = request.common.model.tie_embeddings;
-  options.sharded_optimizer = plan.reduction.shards() > 1;
-  plan.training = lower(schedule, costs, options);
-  if (schedule.asynchronous) {
-    const int steps = schedule::RollingProgram::steps;
-    plan.rolling = roll(make_schedule(parallel, request.common.micro_batches, steps), costs, options);
-  }
   plan.evaluation = forward_only(schedule, static_cast<int>(request.common.micro_batches));
+  if (request.forward_only) {
+    plan.training = plan.evaluation;
+  } else {
+    lower_training(request, schedule, plan);
+  }
   for (int rank = 0; rank < plan.topology.pipeline(); ++rank)
     plan.ranks.push_back(rank_config(request, plan, rank));
   return plan;

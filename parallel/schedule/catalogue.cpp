@@ -184,4 +184,18 @@ Schedule generate(const std::string& name, const ScheduleOptions& asked) {
   return kind.generate(options);
 }
 
+// As many micro-batches as any schedule asks for.
+Schedule placement(const std::string& name, const ScheduleOptions& asked) {
+  ScheduleOptions options = asked;
+  options.warmup_slack = 0;
+  if (name.rfind("file:", 0) != 0) options.micro_batches = 2 * options.ranks;
+  Schedule placed = generate(name, options);
+  placed.micro_batches = 1;
+  placed.copies = 1;
+  placed.asynchronous = false;
+  placed.rank_of_stage.resize(static_cast<size_t>(placed.blocks()));
+  for (std::vector<Action>& actions : placed.actions) actions.clear();
+  return placed;
+}
+
 }  // namespace penstock::schedule

@@ -40,6 +40,45 @@ for kind in 1f1b interleaved dualpipe 2bw; do
     --tokens 5 >"text-$kind" 2>refused.log || { cat refused.log; fail "no text with $kind"; }
   cmp -s "text-$kind" text-1f1b || fail "another text with $kind"
 done
+# A text does not depend on ranks, transport, or what is generated beside it; and it is what JSON says.
+printf 'line 3\nfox\n' >prompts.txt
+one=(generate job.toml --set run.name=one --prompts-file prompts.txt --max-tokens 12 --seed 4 --texts 2)
+"$penstock" "${one[@]}" >texts
+[ "$(grep -c '^----$' texts)" = 3 ] || fail "not four texts"
+for batch in 1 3; do
+  "$penstock" "${one[@]}" --batch $batch | cmp - texts || fail "other texts with $batch at once"
+  "$penstock" "${one[@]}" --batch $batch --set parallel.pipeline=2 | cmp - texts || fail "other texts by two threads"
+  "${mpi[@]}" 2 "$penstock" "${one[@]}" --batch $batch --set parallel.pipeline=2 >by_processes
+  cmp by_processes texts || fail "other texts by two processes"
+done
+"$penstock" "${one[@]}" --prompts-file - <prompts.txt | cmp - texts || fail "other texts from standard input"
+"$penstock" "${one[@]}" --json >texts.json
+python3 - <<'END' || fail "JSON that does not have the texts"
+import json
+answer = json.load(open("texts.json"))
+printed = open("texts").read()
+assert printed == "\n----\n".join(t["prompt"] + t["text"] for t in answer["texts"]) + "\n", printed
+assert all(1 <= len(t["tokens"]) <= 12 and t["ended"] for t in answer["texts"])
+assert answer["timings"]["made_tokens_per_second"] > 0 and answer["timings"]["share_of_memory"] > 0
+END
+"$penstock" generate job.toml --set run.name=one --prompt "line 3" --stop "" >refused.log 2>&1 && fail "an empty stop text was taken"
+grep -q "expected a text to stop at" refused.log || { cat refused.log; fail "no word of the empty stop text"; }
+"$penstock" generate job.toml --set run.name=one --set parallel.memory_limit_gib=0.07 --texts 4096 --batch 4096 >refused.log 2>&1 &&
+  fail "a cache that does not fit was taken"
+grep -q -- "--batch, 4096 here" refused.log || { cat refused.log; fail "no word of the cache that does not fit"; }
+# Perplexity of a text, by any ranks.
+seq 1 400 | sed 's/^/line /' >lines.txt
+"$penstock" eval job.toml lines.txt --set run.name=one --json >eval_one.json
+"${mpi[@]}" 2 "$penstock" eval job.toml lines.txt --set run.name=one --set parallel.pipeline=2 --json >eval_two.json
+"$penstock" eval job.toml - --set run.name=one --json <lines.txt >eval_input.json
+for key in loss tokens bytes bits_per_byte; do
+  for other in two input; do
+    [ "$(grep "\"$key\"" eval_one.json)" = "$(grep "\"$key\"" eval_$other.json)" ] || fail "another $key: eval_$other.json"
+  done
+done
+grep -q "\"bytes\": $(stat -c %s lines.txt)," eval_one.json || { cat eval_one.json; fail "not the bytes of the text"; }
+"$penstock" eval job.toml lines.txt --set run.name=one --stride 100000 >refused.log 2>&1 && fail "a stride beyond the window was taken"
+grep -q "expected 1 to" refused.log || { cat refused.log; fail "no word of the stride"; }
 # The start says where a run's bits end.
 "$penstock" train job.toml --set run.name=replicas --set parallel.data=1 --set run.steps=5 >other.log 2>&1 || { cat other.log; fail "with 1 replica"; }
 grep -qF "gradients of 1 replicas (or copies of the weights) are summed from here on, of 2 until now" runs/replicas/logs/*0.log ||

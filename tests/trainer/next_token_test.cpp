@@ -1,14 +1,21 @@
 #include "trainer/next_token.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
 #include <set>
+#include <span>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 namespace penstock {
 namespace {
+
+int32_t next_token(std::span<const float> logits, const TokenChoice& choice, uint64_t text, uint64_t position) {
+  return TokenSampler(choice, static_cast<int64_t>(logits.size())).next(logits, text, position);
+}
 
 constexpr std::array<float, 5> kLogits{1.0F, 3.0F, 2.0F, -1.0F, 3.0F};
 
@@ -46,6 +53,29 @@ TEST(NextToken, CutsKeepOnlyTheLikely) {
   EXPECT_EQ(seen, (std::set<int32_t>{1, 2, 4}));
   top_p.top_p = 1e-9;
   EXPECT_EQ(next_token(kLogits, top_p, 0, 3), 1) << "at least one token is kept";
+}
+
+// Where thousands of tokens make the mass, they are put in order in several goes; one sampler does for many.
+TEST(NextToken, CutsOfLargeVocabulariesTakeTheLikeliest) {
+  std::vector<float> logits(5000);
+  for (size_t token = 0; token < logits.size(); ++token)
+    logits[token] = static_cast<float>((token * 2654435761U) % 5000) / 5000.0F;
+  TokenChoice choice;
+  choice.top_p = 0.5;
+  std::vector<float> sorted = logits;
+  std::sort(sorted.begin(), sorted.end(), std::greater<>());
+  double total = 0;
+  for (const float logit : sorted) total += std::exp(logit);
+  double kept = 0;
+  size_t count = 0;
+  while (kept < 0.5 * total) kept += std::exp(sorted[count++]);
+  TokenSampler sampler(choice, 5000);
+  for (uint64_t at = 0; at < 300; ++at)
+    EXPECT_GE(logits[static_cast<size_t>(sampler.next(logits, 0, at))], sorted[count - 1]);
+  choice.top_k = 700;
+  TokenSampler both(choice, 5000);
+  EXPECT_GE(logits[static_cast<size_t>(both.next(logits, 0, 1))], sorted[699]);
+  EXPECT_EQ(both.next(logits, 0, 2), next_token(logits, choice, 0, 2));
 }
 
 TEST(NextToken, IsAFunctionOfSeedTextAndPosition) {

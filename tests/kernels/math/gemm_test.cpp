@@ -32,15 +32,15 @@ std::string name_of_case(const char* operation, const LinearShape& shape) {
                      shape.out);
 }
 
-void check_forward(const LinearShape& shape) {
-  Operation operation(name_of_case("forward", shape), shape.dtype);
+void check_forward(const LinearShape& shape, bool few_rows = false) {
+  Operation operation(name_of_case(few_rows ? "few rows" : "forward", shape), shape.dtype);
   operation.place_at_multiples_of(under_test::product_shift);
   const int x = operation.input("x", shape.dtype, {shape.tokens, shape.in});
   const int w = operation.input("w", shape.dtype, {shape.out, shape.in});
   const int bias = operation.input("bias", DType::fp32, {shape.out});
   const int y = operation.output("y", shape.dtype, {shape.tokens, shape.out});
   operation.check(gemm, [&](Gemm& family, Call& call) {
-    const auto plan = family.plan_linear(shape);
+    const auto plan = few_rows ? family.plan_few_rows(shape) : family.plan_linear(shape);
     plan->forward(call.stream(), call[x], call[w], shape.bias ? call[bias] : Tensor(), call[y],
                   call.workspace(plan->workspace_bytes()));
     call.stream().synchronize();
@@ -99,6 +99,18 @@ TEST(Gemm, ShapesOfSmallModels) {
   check_all({.tokens = 64, .in = 96, .out = 288, .bias = true});
   check_all({.tokens = 130, .in = 128, .out = 65, .bias = true});
   check_all({.tokens = 200, .in = 257, .out = 100});
+}
+
+// One row and several, whole and odd tiles of rows and columns, depths of whole steps and with a rest.
+TEST(Gemm, FewRows) {
+  for (const DType dtype : product_dtypes()) {
+    for (const int64_t rows : {1, 2, 4, 5, 16, 19}) {
+      check_forward({.tokens = rows, .in = 96, .out = 130, .dtype = dtype, .bias = rows % 2 == 1}, true);
+      check_forward({.tokens = rows, .in = 45 + rows, .out = 7, .dtype = dtype, .bias = rows % 2 == 0}, true);
+    }
+    check_forward({.tokens = 3, .in = 3072, .out = 70, .dtype = dtype}, true);
+    check_forward({.tokens = 1, .in = 1, .out = 1, .dtype = dtype, .bias = true}, true);
+  }
 }
 
 // Where oneDNN would split a long sum among threads: narrow products whose depth passes 1024.

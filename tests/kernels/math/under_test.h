@@ -13,6 +13,7 @@
 /// under the SIMT harness (PENSTOCK_SIMT), and for CUDA as it is (PENSTOCK_GPU: tests/kernels/gpu).
 #if defined(PENSTOCK_SIMT) || defined(PENSTOCK_GPU)
 #include "kernels/cuda/attention.h"
+#include "kernels/cuda/cached_attention.h"
 #include "kernels/cuda/embedding.h"
 #include "kernels/cuda/norm.h"
 #include "kernels/cuda/optimizer.h"
@@ -25,6 +26,7 @@
 #endif
 #else
 #include "kernels/cpu/attention.h"
+#include "kernels/cpu/cached_attention.h"
 #include "kernels/cpu/embedding.h"
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/head.h"

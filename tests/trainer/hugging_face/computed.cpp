@@ -24,12 +24,18 @@ Computed compute(const Job& job, const std::vector<int32_t>& tokens, size_t cont
       const auto row = model.engine->logits(set.bands()[0], static_cast<int64_t>(at));
       if (world.rank() == 0) computed.logits.insert(computed.logits.end(), row.begin(), row.end());
     }
+    if (continued == 0) return;
+    model.engine.reset();
     TokenChoice likeliest;
     likeliest.temperature = 0;
-    std::vector<int32_t> text = tokens;
-    generate(model, text, static_cast<int64_t>(continued), likeliest, 0, -1, [](int32_t) {});
-    if (world.rank() == 0)
-      computed.greedy.assign(text.begin() + static_cast<std::ptrdiff_t>(tokens.size()), text.end());
+    const std::vector<GenerationRequest> request{{tokens, 0}};
+    const auto count = static_cast<int64_t>(continued);
+    const GeneratingModel generating = open_generation(
+        job, nullptr, "", world, {1, needed_positions(request, count, job.model.sequence_length)});
+    generate(*generating.engine, request, count, likeliest, [&](size_t, int32_t token) {
+      if (world.rank() == 0) computed.greedy.push_back(token);
+      return false;
+    });
   });
   return computed;
 }
