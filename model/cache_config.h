@@ -15,9 +15,9 @@ struct CacheConfig {
 /// Rows that are multiplied as few (math::Gemm::plan_few_rows).
 inline constexpr int64_t few_rows = 16;
 
-/// The numbers of tokens that passes are made for, descending: pieces of a text that is read (256, 64, 16), the last
-/// of which may be padded, then a token of each slot. How a text is cut depends on its length alone: so do its
-/// bits.
+/// The numbers of tokens that passes are made for, descending: pieces of a text that is read (256, 64, 16),
+/// the last of which may be padded, then a token of each slot. How a text is cut depends on its length alone:
+/// so do its bits.
 inline std::vector<int64_t> pass_rows(const CacheConfig& cache) {
   std::vector<int64_t> rows;
   if (cache.positions >= 256) rows.push_back(256);
@@ -27,8 +27,8 @@ inline std::vector<int64_t> pass_rows(const CacheConfig& cache) {
   return rows;
 }
 
-/// Which of these passes takes the next piece of a text of which `left` tokens are left: the largest that is full;
-/// of what is less than 64, one that is more than half full, or one of few rows.
+/// Which of these passes takes the next piece of a text of which `left` tokens are left: the largest that is
+/// full; of what is less than 64, one that is more than half full, or one of few rows.
 inline size_t text_pass(const std::vector<int64_t>& rows, int64_t left) {
   const size_t last = rows.size() - 2;  // behind it stands that of the slots
   size_t pass = 0;

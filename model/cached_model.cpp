@@ -48,7 +48,8 @@ size_t elements(int64_t rows, int64_t columns, DType dtype) {
 
 MemoryPlan plan_cached_memory(math::Math& math, const RankConfig& config, const CacheConfig& cache) {
   check(config);
-  if (!config.forward_only) throw UsageError("a model that generates takes no steps: forward_only is not set");
+  if (!config.forward_only)
+    throw UsageError("a model that generates takes no steps: forward_only is not set");
   const int64_t most = most_rows(cache);
   const int64_t hidden = config.model.hidden_size;
   MemoryPlan plan;
@@ -135,13 +136,14 @@ CachedModel::CachedModel(Device& device, math::Math& math, RankConfig config, co
     Pass& pass = passes_.emplace_back();
     pass.rows = rows;
     pass.sites = make_pass_sites(math_, config_, cache_, passes_.size() - 1);
-    pass.context = std::make_unique<UnitContext>(
-        UnitContext{config_, math_, pass.sites, parameters_, nullptr, rope_table_, workspace, transients_, tensor_,
-                    context_, &caches_});
+    pass.context = std::make_unique<UnitContext>(UnitContext{config_, math_, pass.sites, parameters_, nullptr,
+                                                             rope_table_, workspace, transients_, tensor_,
+                                                             context_, &caches_});
     make_units(pass);
   }
   if (!holds_head(config_)) return;
-  head_input_ = piece(ArenaTag::activations, "head.input", config_.compute, {cache_.slots, model.hidden_size});
+  head_input_ =
+      piece(ArenaTag::activations, "head.input", config_.compute, {cache_.slots, model.hidden_size});
   logits_ = piece(ArenaTag::activations, "logits", DType::fp32, {cache_.slots, model.vocab_size});
   head_ = std::make_unique<HeadUnit>(*passes_.back().context, unit_count(model) - 1);
 }

@@ -14,17 +14,17 @@
 
 namespace penstock::model {
 
-/// A rank's memory where text is generated: weights, keys and values of earlier tokens, and the tensors of one pass
-/// at a time. `config`: forward_only, with the rank's stages; its micro_batch counts for nothing.
+/// A rank's memory where text is generated: weights, keys and values of earlier tokens, and the tensors of
+/// one pass at a time. `config`: forward_only, with the rank's stages; its micro_batch counts for nothing.
 MemoryPlan plan_cached_memory(math::Math& math, const RankConfig& config, const CacheConfig& cache);
 
-/// One rank's part of a model that generates: a pass computes some tokens, whose keys and values stay for those that
-/// follow. All memory is reserved, planned to the byte, and touched when the constructor returns. Calls only
-/// enqueue, and allocate nothing. R rows of a pass, C hidden, S slots, V vocabulary.
+/// One rank's part of a model that generates: a pass computes some tokens, whose keys and values stay for
+/// those that follow. All memory is reserved, planned to the byte, and touched when the constructor returns.
+/// Calls only enqueue, and allocate nothing. R rows of a pass, C hidden, S slots, V vocabulary.
 ///
-/// A pass: take_rows(), then for each stage of the rank, in the order of the model, its input at incoming() (the first
-/// has none), forward(), and where another rank goes on outgoing(); behind the last stage take_row() of those whose
-/// logits are wanted, and logits().
+/// A pass: take_rows(), then for each stage of the rank, in the order of the model, its input at incoming()
+/// (the first has none), forward(), and where another rank goes on outgoing(); behind the last stage
+/// take_row() of those whose logits are wanted, and logits().
 class CachedModel {
  public:
   /// `device` and `math` outlive it. No stream may have work on it when it is destroyed.
@@ -44,8 +44,8 @@ class CachedModel {
   /// The pass of one token of each slot.
   size_t token_pass() const { return passes_.size() - 1; }
 
-  /// Tokens, positions and slots (−1: none) of the rows, i32 (R) each, from host memory that stays until the work is
-  /// done.
+  /// Tokens, positions and slots (−1: none) of the rows, i32 (R) each, from host memory that stays until the
+  /// work is done.
   void take_rows(Stream& stream, size_t pass, const int32_t* tokens, const int32_t* positions,
                  const int32_t* slots);
   /// The rank's stage number `index`.
@@ -57,7 +57,8 @@ class CachedModel {
   Tensor outgoing(Stream& stream, size_t pass);
 
   bool has_head() const { return head_ != nullptr; }
-  /// Row `row` of the last stage's result becomes that of a slot; of all at once where `pass` is token_pass().
+  /// Row `row` of the last stage's result becomes that of a slot; of all at once where `pass` is
+  /// token_pass().
   void take_row(Stream& stream, int64_t row, int64_t slot);
   void take_all(Stream& stream);
   /// logits (count, V) fp32 of slots 0 … count − 1.

@@ -30,8 +30,8 @@ ParameterStore::ParameterStore(PlannedMemory& memory, const RankConfig& config)
 void ParameterStore::add_unit(PlannedMemory& memory, const RankConfig& config, int unit,
                               int64_t first_index) {
   const auto specs = unit_parameters(config.model, unit_at(config.model, unit));
-  const UnitBuffers layout = unit_buffers(specs, config.compute, shares_tied_weight(config), config.shard,
-                                          config.forward_only);
+  const UnitBuffers layout =
+      unit_buffers(specs, config.compute, shares_tied_weight(config), config.shard, config.forward_only);
   const auto claim = [&](ArenaTag tag, std::string_view piece, size_t bytes) {
     return Buffer{memory.claim(tag, unit_piece(config.model, unit, piece), bytes), bytes};
   };
@@ -160,7 +160,8 @@ void ParameterStore::fill_on_threads(const ParameterSpec& spec, uint64_t seed, i
 void ParameterStore::refresh_compute(Stream& stream, math::Math& math) {
   gathered_ = false;
   for (const Parameter& parameter : parameters_) {
-    if (parameter.shared || forward_only_ || !parameter.has_copy() || parameter.owned.elements() == 0) continue;
+    if (parameter.shared || forward_only_ || !parameter.has_copy() || parameter.owned.elements() == 0)
+      continue;
     math.pointwise->convert(stream, parameter.owned_master(), parameter.owned_compute());
   }
 }

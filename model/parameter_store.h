@@ -106,8 +106,8 @@ class ParameterStore {
   const Parameter* tied_embedding() const { return tied_embedding_ < 0 ? nullptr : &at(tied_embedding_); }
   const Parameter* tied_head() const { return tied_head_ < 0 ? nullptr : &at(tied_head_); }
 
-  /// Elements begin … of what the rank has of a parameter = values: the master, or where there is none what kernels
-  /// read, rounded. Waits.
+  /// Elements begin … of what the rank has of a parameter = values: the master, or where there is none what
+  /// kernels read, rounded. Waits.
   void write(Stream& stream, const Parameter& parameter, int64_t begin, std::span<const float> values) const;
   /// Initial masters, compute copies, zero moments and gradients; padding between parameters too. Waits.
   void initialise(Stream& stream, math::Math& math, uint64_t seed);

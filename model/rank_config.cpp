@@ -13,7 +13,8 @@ namespace penstock::model {
 
 SlotLayout slot_layout(const RankConfig& config, int unit, RecomputeMode mode) {
   const UnitId id = unit_at(config.model, unit);
-  if (!config.forward_only) return SlotLayout(slot_tensors(config.model, id, config.compute, config.shape(), mode));
+  if (!config.forward_only)
+    return SlotLayout(slot_tensors(config.model, id, config.compute, config.shape(), mode));
   // As if all were to be rebuilt: what a forward makes is scratch.
   std::vector<SlotTensor> tensors =
       slot_tensors(config.model, id, config.compute, config.shape(), RecomputeMode::full);

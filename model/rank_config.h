@@ -50,10 +50,10 @@ struct RankConfig {
   int d_input_buffers = 1;          ///< likewise gradients of their inputs
   int gradient_sets = 1;            ///< 2: one may be summed over replicas while the other accumulates
   int weight_versions = 1;  ///< 2: an asynchronous schedule, of which two steps are under way; so are 2 sets
-  /// No step is taken: what gradients, optimizer and backward passes need, and masters that kernels read a copy of,
-  /// are not there; slots hold a unit's input alone.
+  /// No step is taken: what gradients, optimizer and backward passes need, and masters that kernels read a
+  /// copy of, are not there; slots hold a unit's input alone.
   bool forward_only = false;
-  Shard shard;              ///< of the optimizer; every member has as much memory as the one that owns most
+  Shard shard;  ///< of the optimizer; every member has as much memory as the one that owns most
   std::vector<PlannedAllocation> runtime_memory;  ///< what is kept beside the model, claimed by others
 
   MicroBatchShape shape() const { return {micro_batch, model.sequence_length}; }

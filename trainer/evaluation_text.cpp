@@ -50,7 +50,8 @@ EvaluationText::EvaluationText(const std::string& path, const Job& job, const da
     tokens_ = tokens[0];
   } else {
     if (tokenizer == nullptr) {
-      throw data::DataError(data::Fault{path, std::nullopt, "a text", "token ids, or data.tokenizer in the job",
+      throw data::DataError(data::Fault{path, std::nullopt, "a text",
+                                        "token ids, or data.tokenizer in the job",
                                         "name the tokenizer: --set data.tokenizer=FILE"});
     }
     if (world.rank() == 0) encode(path, *tokenizer);

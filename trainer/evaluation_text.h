@@ -17,11 +17,11 @@ namespace penstock {
 /// What a model is evaluated on: one stream of tokens with document borders.
 class EvaluationText {
  public:
-  /// A token file (`path`, or `path`.bin), or a text: .jsonl with a "text" a line, else one document; "-": standard
-  /// input. A text is encoded in memory: rank 0 reads it for all. What stands in front of a document is the
-  /// tokenizer's begin-of-text token, or, of the first, its end-of-text token, which ends each; a tokenizer may
-  /// have neither. Collective. `opens`: whether this rank reads tokens of a token file. DataError: it cannot be
-  /// read, has fewer than 2 tokens, or was made with another tokenizer.
+  /// A token file (`path`, or `path`.bin), or a text: .jsonl with a "text" a line, else one document; "-":
+  /// standard input. A text is encoded in memory: rank 0 reads it for all. What stands in front of a document
+  /// is the tokenizer's begin-of-text token, or, of the first, its end-of-text token, which ends each; a
+  /// tokenizer may have neither. Collective. `opens`: whether this rank reads tokens of a token file.
+  /// DataError: it cannot be read, has fewer than 2 tokens, or was made with another tokenizer.
   EvaluationText(const std::string& path, const Job& job, const data::Tokenizer* tokenizer,
                  transport::World& world, bool opens);
 

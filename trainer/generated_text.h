@@ -16,11 +16,11 @@ class GeneratedText {
   /// Both outlive it. Stop texts are not empty.
   GeneratedText(const data::Tokenizer& tokenizer, std::span<const std::string> stops);
 
-  /// A token's bytes more; one that the tokenizer does not have, as models' vocabularies may be padded, has none.
-  /// Whether a stop text is there now: the text ends before it.
+  /// A token's bytes more; one that the tokenizer does not have, as models' vocabularies may be padded, has
+  /// none. Whether a stop text is there now: the text ends before it.
   bool add(int32_t token);
-  /// What was not taken yet and can no longer be the beginning of a stop text: to be shown at once. A character may
-  /// come in two pieces.
+  /// What was not taken yet and can no longer be the beginning of a stop text: to be shown at once. A
+  /// character may come in two pieces.
   std::string_view take();
   /// The same once nothing is added any more.
   std::string_view take_rest();

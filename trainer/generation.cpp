@@ -5,14 +5,12 @@
 #include <optional>
 #include <vector>
 
+#include "trainer/elapsed.h"
+
 namespace penstock {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 /// Tokens of a text for which there is room from the start.
 constexpr int64_t reserved_tokens = 1 << 16;

@@ -28,10 +28,10 @@ struct GenerationFigures {
 /// Told of request `request` of the list and its next token; answers whether the text ends with it.
 using TokenSeen = std::function<bool(size_t request, int32_t token)>;
 
-/// Continues each text by `count` tokens, or until `seen` says so, as many at once as the engine has slots; the next
-/// begins where one has ended. Once a text is longer than the engine's positions, the model sees the last so many
-/// tokens of it: each token more is a reading of them all. A text depends on nothing but its tokens, its number and
-/// the choice. All ranks call alike; `seen` is called alike on each.
+/// Continues each text by `count` tokens, or until `seen` says so, as many at once as the engine has slots;
+/// the next begins where one has ended. Once a text is longer than the engine's positions, the model sees the
+/// last so many tokens of it: each token more is a reading of them all. A text depends on nothing but its
+/// tokens, its number and the choice. All ranks call alike; `seen` is called alike on each.
 GenerationFigures generate(runtime::CachedEngine& engine, std::span<const GenerationRequest> requests,
                            int64_t count, const TokenChoice& choice, const TokenSeen& seen);
 

@@ -40,8 +40,8 @@ runtime::PipelineRequest forward_request(const Job& job, bool logits) {
   return request;
 }
 
-// Rank 0 reads every byte and says which checkpoint it is; the others open that one. What it needs is known before
-// anything is reserved.
+// Rank 0 reads every byte and says which checkpoint it is; the others open that one. What it needs is known
+// before anything is reserved.
 checkpoint::Checkpoint find_checkpoint(LoadedModel& model, const std::string& path, transport::World& world) {
   std::optional<checkpoint::Checkpoint> checkpoint;
   if (world.rank() == 0) checkpoint = open_checkpoint(model.job, path);
@@ -104,10 +104,11 @@ GeneratingModel open_generation(Job job, std::shared_ptr<const data::Tokenizer> 
   made.memory = what_it_takes(made, plan);
   for (size_t rank = 0; rank < plan.ranks.size(); ++rank)
     made.memory.ranks[rank].device = model::plan_cached_memory(made.backend.math, plan.ranks[rank], cache);
-  check_memory(made, world,
-               fmt::format("; or generate fewer texts at once (--batch, {} here), or shorter ones ({} tokens of each "
-                           "are kept)",
-                           cache.slots, cache.positions));
+  check_memory(
+      made, world,
+      fmt::format("; or generate fewer texts at once (--batch, {} here), or shorter ones ({} tokens of each "
+                  "are kept)",
+                  cache.slots, cache.positions));
   made.engine = std::make_unique<runtime::CachedEngine>(*made.backend.device, made.backend.math, world,
                                                         std::move(plan), cache);
   model::CachedModel& rank = made.engine->rank();

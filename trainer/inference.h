@@ -34,11 +34,12 @@ struct GeneratingModel : LoadedModel {
 };
 
 /// Loads a checkpoint: the one in folder `path`, or with an empty path the newest whole one of the job's run
-/// folder. Collective over the world, whose size is the job's. `logits`: PipelineEngine::logits() will be called.
-/// CheckpointError if there is none, or it is another model's; MemoryLimitError if there is no room.
+/// folder. Collective over the world, whose size is the job's. `logits`: PipelineEngine::logits() will be
+/// called. CheckpointError if there is none, or it is another model's; MemoryLimitError if there is no room.
 Inference open_inference(Job job, const std::string& path, transport::World& world, bool logits);
 
-/// The same, for texts that are generated: `cache.slots` at once. `tokenizer`: of Corpus::open_tokenizer(job).
+/// The same, for texts that are generated: `cache.slots` at once. `tokenizer`: of
+/// Corpus::open_tokenizer(job).
 GeneratingModel open_generation(Job job, std::shared_ptr<const data::Tokenizer> tokenizer,
                                 const std::string& path, transport::World& world,
                                 const model::CacheConfig& cache);

@@ -28,10 +28,10 @@ bool saves_in_background(const Job& job);
 std::vector<checkpoint::TensorDescription> model_tensors(const checkpoint::Checkpoint& checkpoint,
                                                          const ModelSection& model);
 
-/// Copies a checkpoint's tensors into the parameters and renews the compute copies; of a model that takes no steps
-/// (RankConfig::forward_only) the weights alone. Without an earlier version of
-/// the weights in the checkpoint that of now stands for it; one that the model has no place for is left.
-/// Waits. CheckpointError listing every tensor that is missing, too many, or of another shape.
+/// Copies a checkpoint's tensors into the parameters and renews the compute copies; of a model that takes no
+/// steps (RankConfig::forward_only) the weights alone. Without an earlier version of the weights in the
+/// checkpoint that of now stands for it; one that the model has no place for is left. Waits. CheckpointError
+/// listing every tensor that is missing, too many, or of another shape.
 void load_parameters(const checkpoint::Checkpoint& checkpoint, const ModelSection& model,
                      model::ParameterStore& parameters, DeviceKind device, math::Math& math, Stream& stream);
 void load_model(const checkpoint::Checkpoint& checkpoint, model::RankModel& rank, Stream& stream);

@@ -47,8 +47,8 @@ void TokenSampler::order_first(size_t count) {
   std::sort(order_.begin(), end, more_likely);
 }
 
-// Of the first `count` tokens, which are in order where that is not all of them, how many reach the mass: mostly a
-// few, so that few are put in order.
+// Of the first `count` tokens, which are in order where that is not all of them, how many reach the mass:
+// mostly a few, so that few are put in order.
 size_t TokenSampler::cut_by_mass(size_t count) {
   const bool ordered = count < order_.size();
   const double wanted = choice_.top_p * weigh(0, count);

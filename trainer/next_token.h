@@ -20,9 +20,9 @@ class TokenSampler {
   /// Of logits of `vocabulary` ≥ 1 tokens.
   TokenSampler(const TokenChoice& choice, int64_t vocabulary);
 
-  /// The token drawn from logits (V) at position `position` of text number `text`: softmax(logits / temperature)
-  /// cut by top_k, then by top_p, sampled with a number keyed by (seed, text, position), so that a text does not
-  /// depend on what else is generated. Ties go to the smaller id.
+  /// The token drawn from logits (V) at position `position` of text number `text`: softmax(logits /
+  /// temperature) cut by top_k, then by top_p, sampled with a number keyed by (seed, text, position), so that
+  /// a text does not depend on what else is generated. Ties go to the smaller id.
   int32_t next(std::span<const float> logits, uint64_t text, uint64_t position);
 
  private:

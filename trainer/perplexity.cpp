@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kernels/device/error.h"
+#include "trainer/elapsed.h"
 #include "trainer/evaluation.h"
 #include "trainer/step_batches.h"
 
@@ -17,7 +18,8 @@ namespace {
 
 class Windows {
  public:
-  Windows(const EvaluationText& text, const data::Tokenizer* tokenizer, const Job& job, const WindowOptions& options)
+  Windows(const EvaluationText& text, const data::Tokenizer* tokenizer, const Job& job,
+          const WindowOptions& options)
       : text_(text),
         length_(job.model.sequence_length),
         stride_(options.stride),
@@ -36,8 +38,8 @@ class Windows {
   int64_t counted_tokens() const { return counted_; }
   int64_t counted_bytes() const { return counted_bytes_; }
 
-  /// Window `number` into row `row` of the batch; one that is not there has no targets. `reads`: this rank has
-  /// the text.
+  /// Window `number` into row `row` of the batch; one that is not there has no targets. `reads`: this rank
+  /// has the text.
   void fill(int64_t number, HostMicroBatch& batch, size_t row, bool reads) {
     const auto length = static_cast<size_t>(length_);
     const auto part = [&](std::span<int32_t> values) { return values.subspan(row * length, length); };
@@ -104,9 +106,11 @@ Perplexity measure_perplexity(runtime::PipelineEngine& engine, transport::World&
   Windows windows(text, tokenizer, job, options);
   const int64_t replicas = job.parallel.data;
   const int64_t micro = job.batch.micro;
-  const int64_t micro_batches = (windows.count() + micro * replicas - 1) / (micro * replicas);  // of a replica
+  const int64_t micro_batches =
+      (windows.count() + micro * replicas - 1) / (micro * replicas);  // of a replica
   const int64_t group = std::min(micro_batches, engine.rank().config().micro_batches);
-  const bool reads = job.data.document_mask || engine.holds_first() || engine.holds_last() || world.rank() == 0;
+  const bool reads =
+      job.data.document_mask || engine.holds_first() || engine.holds_last() || world.rank() == 0;
   BatchSet set(job, group, engine.rank().memory().device());
   Perplexity result;
   for (int64_t done = 0; done < micro_batches && !somebody_stops(world); done += group) {
@@ -125,7 +129,7 @@ Perplexity measure_perplexity(runtime::PipelineEngine& engine, transport::World&
   world.all_reduce(counted, transport::Reduction::sum);
   result.tokens = counted[0];
   if (tokenizer != nullptr) result.bytes = counted[1];
-  result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  result.seconds = seconds_since(start);
   return result;
 }
 

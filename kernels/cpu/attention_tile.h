@@ -153,8 +153,8 @@ class TileScratch {
   float* next_;
 };
 
-/// A tile of queries of one head of one sequence, and all keys of the sequence. Rows of queries, keys and results
-/// are so many elements apart.
+/// A tile of queries of one head of one sequence, and all keys of the sequence. Rows of queries, keys and
+/// results are so many elements apart.
 template <class T>
 struct ForwardTile {
   const T* query = nullptr;  ///< the tile's first

@@ -55,7 +55,8 @@ void keep(const CachedCall<T>& call, int64_t row) {
   }
 }
 
-/// Rows of a tile from `row` on if they are consecutive tokens of one text that begin where a tile begins; else 0.
+/// Rows of a tile from `row` on if they are consecutive tokens of one text that begin where a tile begins;
+/// else 0.
 template <class T>
 int64_t whole_tile(const CachedCall<T>& call, int64_t row) {
   if (call.shape.rows - row < attention_tile || call.slots[row] < 0) return 0;
@@ -107,8 +108,8 @@ struct RowState {
   float sum = 0;
 };
 
-/// One step of the online softmax (Milakov and Gimelshein, 2018): scores (key_block, −∞ beyond the keys) become
-/// exponentials; returns what the output is to be multiplied by.
+/// One step of the online softmax (Milakov and Gimelshein, 2018): scores (key_block, −∞ beyond the keys)
+/// become exponentials; returns what the output is to be multiplied by.
 float exponentials(float* scores, RowState& state) {
   float largest = state.largest;
   for (int64_t k = 0; k < key_block; ++k) largest = std::max(largest, scores[k]);

@@ -52,7 +52,9 @@ struct Multiply<float16> {
     return Lanes::load(values.data());
 #endif
   }
-  static Lanes add(const Lanes& w, const float* x, const Lanes& sum) { return fused(w, Lanes::load(x), sum); }
+  static Lanes add(const Lanes& w, const float* x, const Lanes& sum) {
+    return fused(w, Lanes::load(x), sum);
+  }
   static void prepare(const float16* from, float* to) {
     for (int64_t i = 0; i < step; ++i) to[i] = static_cast<float>(from[i]);
   }

@@ -11,8 +11,8 @@ namespace penstock::cpu {
 /// `in` (fp32, bf16 or fp16), y in `out` (that, or fp32), sums and bias in fp32.
 ///
 /// An element is one fixed order of additions over its own row of x and of w: its bits depend neither on the
-/// number of rows nor on threads nor on the place in memory. (bf16 is multiplied pair by pair where the build's
-/// processor has the instruction, which takes subnormal numbers for 0.)
+/// number of rows nor on threads nor on the place in memory. (bf16 is multiplied pair by pair where the
+/// build's processor has the instruction, which takes subnormal numbers for 0.)
 class RowProduct {
  public:
   /// `rows`: the most of a call.

@@ -7,8 +7,8 @@
 #include "kernels/device/float16.h"
 #include "kernels/math/cached_attention.h"
 
-/// Launchers of cached_attention.cu. T: float, bfloat16 or float16. Pointers are device memory; the formula stands in
-/// kernels/math/cached_attention.h.
+/// Launchers of cached_attention.cu. T: float, bfloat16 or float16. Pointers are device memory; the formula
+/// stands in kernels/math/cached_attention.h.
 namespace penstock::cuda {
 
 template <class T>

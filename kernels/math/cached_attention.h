@@ -9,8 +9,8 @@
 
 namespace penstock::math {
 
-/// Attention of tokens that come after others whose keys and values were kept: R rows of a call, S slots (a text
-/// each) of P positions, H query heads and G key heads (G divides H) of D channels.
+/// Attention of tokens that come after others whose keys and values were kept: R rows of a call, S slots (a
+/// text each) of P positions, H query heads and G key heads (G divides H) of D channels.
 struct CachedAttentionShape {
   int64_t rows = 0;
   int64_t slots = 0;
@@ -32,9 +32,10 @@ class CachedAttentionPlan {
   virtual size_t workspace_bytes() const = 0;
 
   /// Row r of qkv (R, (H+2G)·D: as AttentionPlan's) is the token at `positions[r]` of the text in slot
-  /// `slots[r]`: both i32 (R), in range; a slot of −1: no token, its row of out is 0. Its key and value are stored
-  /// in keys and values (S,G,P,D); then out (R, H·D) is its attention over positions 0…positions[r] of its slot,
-  /// those of other rows of the call included. Scale 1/sqrt(D), fp32 sums. No two rows have one place.
+  /// `slots[r]`: both i32 (R), in range; a slot of −1: no token, its row of out is 0. Its key and value are
+  /// stored in keys and values (S,G,P,D); then out (R, H·D) is its attention over positions 0…positions[r] of
+  /// its slot, those of other rows of the call included. Scale 1/sqrt(D), fp32 sums. No two rows have one
+  /// place.
   virtual void forward(Stream& stream, Tensor qkv, Tensor slots, Tensor positions, Tensor keys, Tensor values,
                        Tensor out, Tensor workspace) = 0;
 };

@@ -5,8 +5,8 @@
 #include "kernels/device/tensor.h"
 #include "kernels/math/cached_attention.h"
 
-/// Argument checks of the CachedAttention family, shared by its implementations: UsageError with names, types and
-/// shapes.
+/// Argument checks of the CachedAttention family, shared by its implementations: UsageError with names, types
+/// and shapes.
 namespace penstock::math {
 
 /// Whether a shape makes sense, whatever the implementation: extents of at least 1, kv_heads divides heads.

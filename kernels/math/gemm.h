@@ -44,8 +44,8 @@ class Gemm {
   virtual Support supports(const LinearShape& shape) const = 0;
   /// DeviceError with the reason if the shape is not supported.
   virtual std::unique_ptr<Linear> plan_linear(const LinearShape& shape) = 0;
-  /// The same for few tokens, whose time is that of reading w: for text that is generated token by token. Only
-  /// forward() is called. On the processor a row's bits do not depend on how many rows there are.
+  /// The same for few tokens, whose time is that of reading w: for text that is generated token by token.
+  /// Only forward() is called. On the processor a row's bits do not depend on how many rows there are.
   virtual std::unique_ptr<Linear> plan_few_rows(const LinearShape& shape) { return plan_linear(shape); }
 };
 

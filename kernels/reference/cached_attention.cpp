@@ -69,7 +69,8 @@ class ReferencePlan final : public math::CachedAttentionPlan {
     math::check_cached_attention(shape_, 0, qkv, slots, positions, keys, values, out, workspace);
     cpu::CpuStream::of(stream).enqueue("reference cached attention", [=, shape = shape_] {
       for (int64_t row = 0; row < shape.rows; ++row) {
-        if (entry(slots, row) >= 0) keep(shape, row, qkv, entry(slots, row), entry(positions, row), keys, values);
+        if (entry(slots, row) >= 0)
+          keep(shape, row, qkv, entry(slots, row), entry(positions, row), keys, values);
       }
       for (int64_t i = 0; i < out.elements(); ++i) store(out, i, 0);
       for (int64_t row = 0; row < shape.rows; ++row) {

@@ -35,8 +35,7 @@ CachedEngine::CachedEngine(Device& device, math::Math& math, transport::World& w
       lengths_(static_cast<size_t>(cache.slots), 0) {
   const size_t rows = host_rows(model_);
   const auto slots = static_cast<size_t>(cache.slots);
-  const size_t logits =
-      model_.has_head() ? slots * static_cast<size_t>(model_.config().model.vocab_size) : 0;
+  const size_t logits = model_.has_head() ? slots * static_cast<size_t>(model_.config().model.vocab_size) : 0;
   host_memory_ = device.create_host_memory("rows and logits of a pass",
                                            (3 * rows + slots) * sizeof(int32_t) + logits * sizeof(float));
   auto* begin = host_memory_->as<int32_t>();

@@ -14,16 +14,16 @@
 
 namespace penstock::runtime {
 
-/// One rank of a pipeline that goes on with texts, token by token, from the keys and values that it kept of earlier
-/// tokens. Every replica does the same. All ranks make the same calls in the same order; each waits. Stages compute
-/// one after another: a token has to pass them all before the next is known.
+/// One rank of a pipeline that goes on with texts, token by token, from the keys and values that it kept of
+/// earlier tokens. Every replica does the same. All ranks make the same calls in the same order; each waits.
+/// Stages compute one after another: a token has to pass them all before the next is known.
 ///
-/// Slots hold a text each. A text's logits do not depend on other slots, nor on how it came into its own: on the
-/// processor to the bit, on any layout whose wire has the compute dtype.
+/// Slots hold a text each. A text's logits do not depend on other slots, nor on how it came into its own: on
+/// the processor to the bit, on any layout whose wire has the compute dtype.
 class CachedEngine {
  public:
-  /// Collective over the world. `device`, `math` and `world` outlive the engine; `plan` is forward_only. All memory is
-  /// reserved when this returns; DeviceError with the table if it is not there.
+  /// Collective over the world. `device`, `math` and `world` outlive the engine; `plan` is forward_only. All
+  /// memory is reserved when this returns; DeviceError with the table if it is not there.
   CachedEngine(Device& device, math::Math& math, transport::World& world, PipelinePlan plan,
                const model::CacheConfig& cache);
   CachedEngine(const CachedEngine&) = delete;
@@ -43,8 +43,8 @@ class CachedEngine {
   void advance(std::span<const int32_t> tokens);
   /// Tokens of the slot's text.
   int64_t length(int64_t slot) const { return lengths_[static_cast<size_t>(slot)]; }
-  /// (V) after the slot's last token, in host memory, until it goes on; of a slot that was not advanced by the last
-  /// call nothing is known. UsageError where the head is not.
+  /// (V) after the slot's last token, in host memory, until it goes on; of a slot that was not advanced by
+  /// the last call nothing is known. UsageError where the head is not.
   std::span<const float> logits(int64_t slot) const;
   /// tokens = those of the rank with the head, on every rank; at most slots() of them.
   void tell(std::span<int32_t> tokens);

@@ -249,8 +249,8 @@ PipelinePlan plan_pipeline(const PipelineRequest& request) {
   PipelinePlan plan;
   plan.topology =
       Topology(static_cast<int>(parallel.pipeline), static_cast<int>(parallel.data), parallel.order);
-  const Schedule schedule = request.forward_only ? place_stages(parallel)
-                                                 : make_schedule(parallel, request.common.micro_batches);
+  const Schedule schedule =
+      request.forward_only ? place_stages(parallel) : make_schedule(parallel, request.common.micro_batches);
   if (request.costs &&
       request.costs->units.size() != static_cast<size_t>(model::unit_count(request.common.model))) {
     throw UsageError(fmt::format("costs of {} units for a model of {}", request.costs->units.size(),

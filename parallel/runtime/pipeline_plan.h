@@ -20,8 +20,8 @@ struct PipelineRequest {
   model::RankConfig common;
   RecomputeSection recompute;  ///< not `automatic`; `stages`: empty, or a mode a stage
   DType gradient_wire = DType::fp32;
-  /// No step will be taken, as in an evaluation of a checkpoint: the schedule says where stages are, ranks have weights
-  /// alone (RankConfig::forward_only), and common.micro_batches are on their way at once.
+  /// No step will be taken, as in an evaluation of a checkpoint: the schedule says where stages are, ranks
+  /// have weights alone (RankConfig::forward_only), and common.micro_batches are on their way at once.
   bool forward_only = false;
   bool logits = false;  ///< PipelineEngine::logits() will be called
   bool graphs = false;  ///< stages run as graphs, where the device has them
@@ -35,7 +35,7 @@ struct PipelineRequest {
 struct PipelinePlan {
   Topology topology{1, 1, RankOrder::pipeline_first};
   std::vector<int> units;  ///< (S) of each block of the model: a stage, and its second copy if there are two
-  schedule::Program training;  ///< forward_only: as `evaluation`
+  schedule::Program training;                       ///< forward_only: as `evaluation`
   std::optional<schedule::RollingProgram> rolling;  ///< asynchronous schedules: how steps follow one another
   schedule::Program evaluation;  ///< forwards of as many micro-batches as training has, by the first copy
   ReductionOptions reduction;

@@ -40,8 +40,8 @@ int versions_of(const std::string& name);
 // Throws ScheduleError for an unknown name, and for options that the definition does not allow.
 Schedule generate(const std::string& name, const ScheduleOptions& options);
 
-// Where that schedule puts the stages of its first copy of the weights, without actions: for what runs forwards
-// alone. options.micro_batches counts for a file only, and may be 0: whatever it has.
+// Where that schedule puts the stages of its first copy of the weights, without actions: for what runs
+// forwards alone. options.micro_batches counts for a file only, and may be 0: whatever it has.
 Schedule placement(const std::string& name, const ScheduleOptions& options);
 
 }  // namespace penstock::schedule

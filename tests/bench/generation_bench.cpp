@@ -1,6 +1,6 @@
-// GPT-2 124M, weights of a random start: text token by token (batches of 1, 4, 8 and 16) against the rate at which this
-// machine reads memory, and evaluation and prompts against the roof of large matrix products, each measured in the same
-// run. Only time is measured.
+// GPT-2 124M, weights of a random start: text token by token (batches of 1, 4, 8 and 16) against the rate at
+// which this machine reads memory, and evaluation and prompts against the roof of large matrix products, each
+// measured in the same run. Only time is measured.
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -142,9 +142,9 @@ void evaluate(const Job& job, transport::World& world) {
     seconds = median(times);
   }
   roof = std::max(roof, measure_matmul_roof(*backend.device, backend.math, compute));
-  fmt::print("| {} | {:.0f} ms | {:.0f} | {:.0f} of {:.0f} GFLOP/s | {:.0f} % |\n", name_of(compute), 1e3 * seconds,
-             static_cast<double>(tokens) / seconds, forward_flops(job, tokens) / seconds / 1e9, roof / 1e9,
-             100 * forward_flops(job, tokens) / seconds / roof);
+  fmt::print("| {} | {:.0f} ms | {:.0f} | {:.0f} of {:.0f} GFLOP/s | {:.0f} % |\n", name_of(compute),
+             1e3 * seconds, static_cast<double>(tokens) / seconds, forward_flops(job, tokens) / seconds / 1e9,
+             roof / 1e9, 100 * forward_flops(job, tokens) / seconds / roof);
   std::fflush(stdout);
 }
 
@@ -160,14 +160,17 @@ int main() {
   using namespace penstock;
   transport::run_inproc(1, {}, [](transport::World& world) {
     const std::vector<std::string> precisions{"fp32", "bf16"};
-    fmt::print("Evaluation, micro-batches of 4 x {} tokens, 2 threads\n\n"
-               "| | {} tokens | tokens/s | products | share of the roof |\n|---|---|---|---|---|\n",
-               sequence, 8 * sequence);
+    fmt::print(
+        "Evaluation, micro-batches of 4 x {} tokens, 2 threads\n\n"
+        "| | {} tokens | tokens/s | products | share of the roof |\n|---|---|---|---|---|\n",
+        sequence, 8 * sequence);
     for (const std::string& precision : precisions) evaluate(gpt2_124m(precision), world);
-    fmt::print("\nGeneration behind {} tokens, 2 threads\n\n"
-               "| | texts at once | a step | tokens/s | weights and cache | share of the bound | prompt tokens/s | share "
-               "of the roof |\n|---|---|---|---|---|---|---|---|\n",
-               prompt);
+    fmt::print(
+        "\nGeneration behind {} tokens, 2 threads\n\n"
+        "| | texts at once | a step | tokens/s | weights and cache | share of the bound | prompt tokens/s | "
+        "share "
+        "of the roof |\n|---|---|---|---|---|---|---|---|\n",
+        prompt);
     for (const std::string& precision : precisions) {
       const Job job = gpt2_124m(precision);
       const double roof = roof_of(job);

@@ -11,7 +11,8 @@ namespace penstock {
 
 using Texts = std::vector<std::vector<int32_t>>;
 
-/// What the job's newest checkpoint goes on with behind each prompt, up to a token 7, on all ranks of the job.
+/// What the job's newest checkpoint goes on with behind each prompt, up to a token 7, on all ranks of the
+/// job.
 inline Texts continued(const Job& job, const Texts& prompts, int64_t count, const TokenChoice& choice,
                        int64_t slots, GenerationFigures* figures = nullptr) {
   Texts texts(prompts.size());

@@ -28,7 +28,8 @@ struct GenerationTest : TrainingTest {
   }
 
   // The definition: the model sees the last sequence_length tokens, and all of them anew for every token.
-  static Texts by_definition(const Job& asked, const Texts& prompts, int64_t count, const TokenChoice& choice) {
+  static Texts by_definition(const Job& asked, const Texts& prompts, int64_t count,
+                             const TokenChoice& choice) {
     Texts texts(prompts.size());
     Job job = asked;
     job.batch.micro = job.batch.global = 1;
@@ -57,7 +58,9 @@ struct GenerationTest : TrainingTest {
 };
 
 // A single token, several, as many as the model sees, and more; past the window too.
-const Texts prompts{{5}, {1, 2, 3, 4, 5, 6}, {9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9},
+const Texts prompts{{5},
+                    {1, 2, 3, 4, 5, 6},
+                    {9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9},
                     {1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31, 33, 35, 37, 39}};
 
 TEST_F(GenerationTest, TextsAreThoseOfTheDefinition) {
@@ -69,11 +72,13 @@ TEST_F(GenerationTest, TextsAreThoseOfTheDefinition) {
   warm.seed = 5;
   for (const auto& [name, overrides] : std::map<std::string, std::vector<std::string>>{
            {"gpt2", {"model.dropout=0.1"}},
-           {"llama", {"model.family=llama", "model.kv_heads=2", "model.ffn_hidden_size=48", "model.qk_norm=true"}}}) {
+           {"llama",
+            {"model.family=llama", "model.kv_heads=2", "model.ffn_hidden_size=48", "model.qk_norm=true"}}}) {
     const Job made = trained(name, overrides);
     for (const TokenChoice& choice : {greedy, warm}) {
       const Texts expected = by_definition(made, prompts, 24, choice);
-      for (const int64_t slots : {1, 2, 4}) EXPECT_EQ(continued(made, prompts, 24, choice, slots), expected) << name;
+      for (const int64_t slots : {1, 2, 4})
+        EXPECT_EQ(continued(made, prompts, 24, choice, slots), expected) << name;
     }
   }
 }
@@ -128,8 +133,8 @@ TEST_F(GenerationTest, IsRefusedWhereItsMemoryIsNot) {
   });
 }
 
-// What is loaded to be evaluated has no memory for steps, and in bf16 no masters: the loss is that of the training's
-// engine all the same.
+// What is loaded to be evaluated has no memory for steps, and in bf16 no masters: the loss is that of the
+// training's engine all the same.
 TEST_F(GenerationTest, WhatTakesNoStepsHasNoMemoryForThem) {
   const Job made = trained("run");
   transport::run_inproc(1, {}, [&](transport::World& world) {

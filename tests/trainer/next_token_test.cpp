@@ -13,7 +13,8 @@
 namespace penstock {
 namespace {
 
-int32_t next_token(std::span<const float> logits, const TokenChoice& choice, uint64_t text, uint64_t position) {
+int32_t next_token(std::span<const float> logits, const TokenChoice& choice, uint64_t text,
+                   uint64_t position) {
   return TokenSampler(choice, static_cast<int64_t>(logits.size())).next(logits, text, position);
 }
 

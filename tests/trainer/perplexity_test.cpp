@@ -46,7 +46,8 @@ struct PerplexityTest : TrainingTest {
   }
 };
 
-// Each token once, whatever the stride, micro-batches and replicas; more of what came before makes it likelier.
+// Each token once, whatever the stride, micro-batches and replicas; more of what came before makes it
+// likelier.
 TEST_F(PerplexityTest, CountsEveryTokenOnce) {
   ASSERT_EQ(train(job("run", {"run.steps=60"}), {}), ExitCode::finished);
   const std::string file = (root / "validation").string();
@@ -58,8 +59,9 @@ TEST_F(PerplexityTest, CountsEveryTokenOnce) {
   EXPECT_EQ(fine.tokens, 599);
   EXPECT_EQ(fine.windows, 147);
   EXPECT_LT(fine.loss(), whole.loss());
-  for (const std::vector<std::string>& layout :
-       {std::vector<std::string>{"parallel.pipeline=2"}, {"parallel.pipeline=2", "parallel.data=2"}, {"batch.micro=4"}}) {
+  for (const std::vector<std::string>& layout : {std::vector<std::string>{"parallel.pipeline=2"},
+                                                 {"parallel.pipeline=2", "parallel.data=2"},
+                                                 {"batch.micro=4"}}) {
     const Perplexity found = measured(job("run", layout), file, {16, std::nullopt});
     EXPECT_EQ(found.tokens, 599) << layout.front();
     EXPECT_NEAR(found.nats, whole.nats, 1e-6 * whole.nats) << layout.front();
@@ -89,13 +91,15 @@ TEST_F(PerplexityTest, ReadsTextsWithTheTokenizer) {
   std::ofstream(root / "words.jsonl") << nlohmann::json{{"text", words}}.dump() << "\n";
   const std::vector<std::string> settings{"data.tokenizer=" + tokenizer_file, "model.vocab_size=300",
                                           "data.train=[\"" + (root / "same").string() + "\"]",
-                                          "data.validation=\"" + (root / "same").string() + "\"", "run.steps=3"};
+                                          "data.validation=\"" + (root / "same").string() + "\"",
+                                          "run.steps=3"};
   ASSERT_EQ(train(job("run", settings), {}), ExitCode::finished);
   const Perplexity expected = measured(job("run", settings), (root / "same").string(), {16, std::nullopt});
   EXPECT_EQ(expected.tokens, static_cast<int64_t>(tokens.size()) + 1);
   ASSERT_TRUE(expected.bytes.has_value());
   EXPECT_EQ(*expected.bytes, static_cast<int64_t>(words.size()));
-  EXPECT_NEAR(*expected.bits_per_byte(), expected.nats / std::numbers::ln2 / static_cast<double>(words.size()), 1e-12);
+  EXPECT_NEAR(*expected.bits_per_byte(),
+              expected.nats / std::numbers::ln2 / static_cast<double>(words.size()), 1e-12);
   for (const char* file : {"words.txt", "words.jsonl", "same.bin"}) {
     const Perplexity found = measured(job("run", settings), (root / file).string(), {16, std::nullopt});
     EXPECT_EQ(found.nats, expected.nats) << file;

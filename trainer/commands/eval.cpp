@@ -45,14 +45,11 @@ double matmul_roof(LoadedModel& model, transport::World& world) {
   return roof[0];
 }
 
-nlohmann::ordered_json answer_of(const Inference& model, const std::string& file, const WindowOptions& windows,
-                                 const Perplexity& found, double roof) {
-  nlohmann::ordered_json answer{{"schema", 1},
-                                {"checkpoint", model.checkpoint},
-                                {"step", model.step},
-                                {"file", file},
-                                {"loss", found.loss()},
-                                {"perplexity", std::exp(found.loss())}};
+nlohmann::ordered_json answer_of(const Inference& model, const std::string& file,
+                                 const WindowOptions& windows, const Perplexity& found, double roof) {
+  nlohmann::ordered_json answer{{"schema", 1},          {"checkpoint", model.checkpoint},
+                                {"step", model.step},   {"file", file},
+                                {"loss", found.loss()}, {"perplexity", std::exp(found.loss())}};
   if (const std::optional<double> bits = found.bits_per_byte()) {
     answer["bits_per_byte"] = *bits;
     answer["bytes"] = *found.bytes;
@@ -75,10 +72,12 @@ void print(const nlohmann::ordered_json& answer) {
   const auto number = [&](const char* key) { return answer[key].get<double>(); };
   const std::string bits =
       answer.contains("bits_per_byte") ? fmt::format(", {:.4f} bits a byte", number("bits_per_byte")) : "";
-  fmt::print("{}: loss {:.4f}, perplexity {:.2f}{} over {} tokens of {} ({:.0f} tokens/s, {:.0f} % of the matmul roof)\n",
-             answer["checkpoint"].get<std::string>(), number("loss"), number("perplexity"), bits,
-             answer["tokens"].get<int64_t>(), answer["file"].get<std::string>(), number("tokens_per_second"),
-             100 * number("matmul_share"));
+  fmt::print(
+      "{}: loss {:.4f}, perplexity {:.2f}{} over {} tokens of {} ({:.0f} tokens/s, {:.0f} % of the matmul "
+      "roof)\n",
+      answer["checkpoint"].get<std::string>(), number("loss"), number("perplexity"), bits,
+      answer["tokens"].get<int64_t>(), answer["file"].get<std::string>(), number("tokens_per_second"),
+      100 * number("matmul_share"));
 }
 
 int run_eval(const EvalArguments& arguments, const Job& job, transport::World& world) {
@@ -93,10 +92,11 @@ int run_eval(const EvalArguments& arguments, const Job& job, transport::World& w
   WindowOptions windows;
   windows.stride = arguments.stride > 0 ? arguments.stride : job.model.sequence_length;
   if (windows.stride > job.model.sequence_length) {
-    throw JobError(fmt::format("--stride {}: more than the model's sequence_length, {}: tokens between windows would "
-                               "be left out; expected 1 to {}\n",
-                               windows.stride, job.model.sequence_length, job.model.sequence_length),
-                   1);
+    throw JobError(
+        fmt::format("--stride {}: more than the model's sequence_length, {}: tokens between windows would "
+                    "be left out; expected 1 to {}\n",
+                    windows.stride, job.model.sequence_length, job.model.sequence_length),
+        1);
   }
   if (arguments.samples > 0) windows.most = arguments.samples;
   Inference model = open_inference(job, arguments.checkpoint, world, false);
@@ -132,9 +132,10 @@ CLI::App* add_eval(CLI::App& parent, int& exit_code) {
       ->check(whole_number(1, std::numeric_limits<int64_t>::max()))
       ->type_name("N");
   command
-      ->add_option("--stride", arguments->stride,
-                   "tokens from a window of sequence_length to the next, of which only the new ones count; else "
-                   "sequence_length: windows do not overlap")
+      ->add_option(
+          "--stride", arguments->stride,
+          "tokens from a window of sequence_length to the next, of which only the new ones count; else "
+          "sequence_length: windows do not overlap")
       ->check(whole_number(1, int64_t{1} << 24))
       ->type_name("N");
   command->add_flag("--json", arguments->json, "answer in JSON");

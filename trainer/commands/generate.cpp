@@ -54,13 +54,15 @@ int run_generate(const GenerateArguments& arguments, Job job, transport::World& 
   const std::shared_ptr<const data::Tokenizer> tokenizer = Corpus::open_tokenizer(job);
   std::vector<std::string> prompts = arguments.prompts;
   if (!arguments.prompts_file.empty()) {
-    for (std::string& prompt : read_prompts(arguments.prompts_file, world)) prompts.push_back(std::move(prompt));
+    for (std::string& prompt : read_prompts(arguments.prompts_file, world))
+      prompts.push_back(std::move(prompt));
   }
   if (prompts.empty()) prompts.emplace_back();
   const std::vector<std::vector<int32_t>> encoded = encode_prompts(prompts, *tokenizer);
   const std::vector<GenerationRequest> requests = requests_of(encoded, arguments.texts);
   model::CacheConfig cache;
-  cache.slots = std::min(static_cast<int64_t>(requests.size()), arguments.batch > 0 ? arguments.batch : usual_batch);
+  cache.slots =
+      std::min(static_cast<int64_t>(requests.size()), arguments.batch > 0 ? arguments.batch : usual_batch);
   cache.positions = needed_positions(requests, arguments.tokens, job.model.sequence_length);
   GeneratingModel model = open_generation(std::move(job), tokenizer, arguments.checkpoint, world, cache);
   if (arguments.memory && writes) fmt::print(stderr, "{}", table(model.memory));
@@ -125,13 +127,14 @@ CLI::App* add_generate(CLI::App& parent, int& exit_code) {
       ->capture_default_str()
       ->type_name("N");
   command
-      ->add_option("--stop", arguments->stops, "a text that ends a continuation, and is not part of it; also several times")
+      ->add_option("--stop", arguments->stops,
+                   "a text that ends a continuation, and is not part of it; also several times")
       ->type_name("TEXT")
       ->expected(1)
       ->take_all()
       ->allow_extra_args(false)
-      ->check(CLI::Validator([](std::string& text) { return text.empty() ? "expected a text to stop at" : std::string(); },
-                             ""));
+      ->check(CLI::Validator(
+          [](std::string& text) { return text.empty() ? "expected a text to stop at" : std::string(); }, ""));
   command
       ->add_option("--batch", arguments->batch,
                    "texts at once, each with memory for its keys and values; else all, at most 8")

@@ -83,7 +83,8 @@ double bytes_read(const Job& job, const GenerationFigures& figures) {
   const auto element = static_cast<double>(size_of(model::compute_dtype(job.precision.compute)));
   const auto weights = static_cast<double>(model::matmul_parameters(model));
   const auto kept = static_cast<double>(2 * model.layers * model.kv_heads * model.head_dim);
-  return element * (weights * static_cast<double>(figures.steps) + kept * static_cast<double>(figures.kept_tokens));
+  return element *
+         (weights * static_cast<double>(figures.steps) + kept * static_cast<double>(figures.kept_tokens));
 }
 
 nlohmann::ordered_json timings(const LoadedModel& model, const GenerationFigures& figures) {

@@ -8,13 +8,13 @@
 
 #include "data/tokenizer.h"
 #include "trainer/generated_text.h"
-#include "trainer/inference.h"
 #include "trainer/generation.h"
+#include "trainer/inference.h"
 
 namespace penstock::commands {
 
-/// Texts as they grow. They are printed in their order: the first that has not ended as it grows, those behind it once
-/// it is their turn.
+/// Texts as they grow. They are printed in their order: the first that has not ended as it grows, those
+/// behind it once it is their turn.
 class GeneratedTexts {
  public:
   /// `texts` of each prompt; all outlive it. `prints`: to standard output.
@@ -44,7 +44,8 @@ class GeneratedTexts {
   size_t printed_ = 0;  ///< texts that are printed to their end
 };
 
-/// Of memory that decoding reads: the weights of every step's products, and the keys and values of every token.
+/// Of memory that decoding reads: the weights of every step's products, and the keys and values of every
+/// token.
 double bytes_read(const Job& job, const GenerationFigures& figures);
 /// Tokens a second, and what of the rate at which memory is read decoding takes.
 nlohmann::ordered_json timings(const LoadedModel& model, const GenerationFigures& figures);

@@ -23,8 +23,8 @@ std::vector<std::string> read_prompts(const std::string& file, transport::World&
     }
     if (!prompt.empty()) prompts.push_back(prompt);
     if (prompts.empty()) {
-      throw data::DataError(
-          data::Fault{file, std::nullopt, "no prompt", "a prompt a line", "write one, or leave --prompts-file out"});
+      throw data::DataError(data::Fault{file, std::nullopt, "no prompt", "a prompt a line",
+                                        "write one, or leave --prompts-file out"});
     }
   }
   // JSON has no bytes that are not UTF-8: such become U+FFFD.

@@ -38,8 +38,8 @@ std::vector<Row> run_of(int slot, int first, int count, int rows) {
 
 std::string case_name(const ::testing::TestParamInfo<CachedCase>& info) {
   const CachedAttentionShape& s = info.param.shape;
-  return fmt::format("{}_{}_R{}_S{}_P{}_H{}_G{}_D{}", info.index, name_of(s.dtype), s.rows, s.slots, s.positions,
-                     s.heads, s.kv_heads, s.head_dim);
+  return fmt::format("{}_{}_R{}_S{}_P{}_H{}_G{}_D{}", info.index, name_of(s.dtype), s.rows, s.slots,
+                     s.positions, s.heads, s.kv_heads, s.head_dim);
 }
 
 class CachedAttentionTest : public ::testing::TestWithParam<CachedCase> {};
@@ -70,30 +70,31 @@ TEST_P(CachedAttentionTest, EqualsTheReference) {
   });
 }
 
-// Single tokens of several texts, at odd and even places; a text's first; rows without a token; whole tiles, a tile
-// that is not full, several; a prompt's end of less than a tile; groups of 1, 2, 4 and 80; odd heads.
+// Single tokens of several texts, at odd and even places; a text's first; rows without a token; whole tiles,
+// a tile that is not full, several; a prompt's end of less than a tile; groups of 1, 2, 4 and 80; odd heads.
 INSTANTIATE_TEST_SUITE_P(
     Rows, CachedAttentionTest,
-    ::testing::Values(
-        CachedCase{{1, 1, 1, 1, 1, 2, DType::fp32}, {{0, 0}}},
-        CachedCase{{3, 4, 200, 4, 2, 64, DType::fp32}, {{2, 0}, {0, 199}, {3, 63}}},
-        CachedCase{{4, 2, 70, 3, 3, 17, DType::fp32}, {{1, 64}, {-1, 0}, {0, 69}, {-1, 0}}},
-        CachedCase{{2, 2, 130, 80, 1, 6, DType::fp32}, {{0, 128}, {1, 65}}},
-        CachedCase{{64, 2, 70, 2, 1, 16, DType::fp32}, run_of(1, 0, 64, 64)},
-        CachedCase{{64, 2, 140, 2, 2, 9, DType::fp32}, run_of(0, 64, 40, 64)},
-        CachedCase{{192, 1, 300, 2, 1, 8, DType::fp32}, run_of(0, 64, 150, 192)},
-        CachedCase{{16, 3, 40, 4, 1, 24, DType::fp32}, run_of(2, 16, 11, 16)},
-        CachedCase{{64, 64, 70, 1, 1, 4, DType::fp32}, run_of(7, 64, 1, 64)},
-        CachedCase{{3, 3, 200, 4, 2, 64, DType::bf16}, {{2, 5}, {0, 199}, {1, 63}}},
-        CachedCase{{64, 1, 130, 2, 1, 64, DType::bf16}, run_of(0, 64, 50, 64)},
-        CachedCase{{3, 3, 90, 2, 2, 33, DType::fp16}, {{0, 0}, {1, 89}, {2, 64}}}),
+    ::testing::Values(CachedCase{{1, 1, 1, 1, 1, 2, DType::fp32}, {{0, 0}}},
+                      CachedCase{{3, 4, 200, 4, 2, 64, DType::fp32}, {{2, 0}, {0, 199}, {3, 63}}},
+                      CachedCase{{4, 2, 70, 3, 3, 17, DType::fp32}, {{1, 64}, {-1, 0}, {0, 69}, {-1, 0}}},
+                      CachedCase{{2, 2, 130, 80, 1, 6, DType::fp32}, {{0, 128}, {1, 65}}},
+                      CachedCase{{64, 2, 70, 2, 1, 16, DType::fp32}, run_of(1, 0, 64, 64)},
+                      CachedCase{{64, 2, 140, 2, 2, 9, DType::fp32}, run_of(0, 64, 40, 64)},
+                      CachedCase{{192, 1, 300, 2, 1, 8, DType::fp32}, run_of(0, 64, 150, 192)},
+                      CachedCase{{16, 3, 40, 4, 1, 24, DType::fp32}, run_of(2, 16, 11, 16)},
+                      CachedCase{{64, 64, 70, 1, 1, 4, DType::fp32}, run_of(7, 64, 1, 64)},
+                      CachedCase{{3, 3, 200, 4, 2, 64, DType::bf16}, {{2, 5}, {0, 199}, {1, 63}}},
+                      CachedCase{{64, 1, 130, 2, 1, 64, DType::bf16}, run_of(0, 64, 50, 64)},
+                      CachedCase{{3, 3, 90, 2, 2, 33, DType::fp16}, {{0, 0}, {1, 89}, {2, 64}}}),
     case_name);
 
 TEST(CachedAttentionArguments, NameWhatIsWrong) {
   const auto device = cpu::make_cpu_device({});
   const auto stream = device->create_stream("compute", StreamUse::compute);
   std::vector<float> memory(1 << 12);
-  const auto tensor = [&](Shape shape, DType dtype = DType::fp32) { return Tensor(memory.data(), dtype, shape); };
+  const auto tensor = [&](Shape shape, DType dtype = DType::fp32) {
+    return Tensor(memory.data(), dtype, shape);
+  };
   for (const auto& attention :
        {reference::make_cached_attention(*device), under_test::make_cached_attention(*device)}) {
     EXPECT_FALSE(attention->supports({1, 1, 4, 3, 2, 8, DType::fp32}));

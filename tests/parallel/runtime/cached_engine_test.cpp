@@ -1,4 +1,5 @@
-// Text that is generated token by token, from keys and values that were kept, against the whole forward of the text.
+// Text that is generated token by token, from keys and values that were kept, against the whole forward of
+// the text.
 #include "parallel/runtime/cached_engine.h"
 
 #include <cmath>
@@ -45,7 +46,8 @@ struct ModelCase {
   DType dtype = DType::fp32;
 };
 
-// Learned positions, tied and not; rotary ones, scaled either way; grouped heads; norms of heads; biases; types.
+// Learned positions, tied and not; rotary ones, scaled either way; grouped heads; norms of heads; biases;
+// types.
 std::vector<ModelCase> model_cases() {
   std::vector<ModelCase> cases{{"gpt2", long_gpt2()}, {"llama", long_llama()}};
   ModelCase untied{"gpt2_untied", long_gpt2()};
@@ -80,8 +82,8 @@ std::vector<int32_t> some_tokens(const ModelSection& model, size_t count, unsign
   return tokens;
 }
 
-runtime::PipelineRequest request_of(const ModelCase& test, int pipeline = 1, const std::string& schedule = "1f1b",
-                                    int chunks = 1) {
+runtime::PipelineRequest request_of(const ModelCase& test, int pipeline = 1,
+                                    const std::string& schedule = "1f1b", int chunks = 1) {
   runtime::PipelineRequest request = make_job(test.model, pipeline, schedule, chunks, 1).request;
   request.common.compute = test.dtype;
   request.common.wire.reset();
@@ -124,7 +126,8 @@ std::vector<std::vector<float>> full_logits(const ModelCase& test, const std::ve
   run_ranks(job, [&](runtime::PipelineEngine& engine, transport::World&) {
     HostBatch batch = random_batch(test.model, 1, 0);
     std::copy(tokens.begin(), tokens.end(), batch.tokens.begin());
-    for (const size_t row : rows) all.push_back(copy_of(engine.logits(batch.band(), static_cast<int64_t>(row))));
+    for (const size_t row : rows)
+      all.push_back(copy_of(engine.logits(batch.band(), static_cast<int64_t>(row))));
   });
   return all;
 }
@@ -159,7 +162,8 @@ TEST_P(CachedModels, LogitsAreThoseOfTheWholeForward) {
       EXPECT_LE(distance(copy_of(engine.logits(1)), expected[at++]), bound) << count << " tokens";
       for (size_t more = 1; more < 3 && count + more <= tokens.size(); ++more) {
         engine.advance(std::vector<int32_t>{-1, tokens[count + more - 1]});
-        EXPECT_LE(distance(copy_of(engine.logits(1)), expected[at++]), bound) << count << " + " << more << " tokens";
+        EXPECT_LE(distance(copy_of(engine.logits(1)), expected[at++]), bound)
+            << count << " + " << more << " tokens";
       }
     }
   });
@@ -246,19 +250,20 @@ TEST(CachedEngine, RoundsToTheWireWhereStagesMeet) {
 }
 
 TEST(CachedEngine, ATokenMoreAllocatesNothing) {
-  run_cached(request_of({"gpt2", long_gpt2()}, 2), {2, 40}, [](runtime::CachedEngine& engine, transport::World&) {
-    engine.read(0, std::vector<int32_t>{1, 2, 3});
-    const std::vector<int32_t> next{4, -1};
-    std::vector<int32_t> told{6, 7};
-    engine.advance(next);
-    engine.tell(told);
-    const int64_t before = allocations_of_this_thread();
-    for (int more = 0; more < 5; ++more) {
-      engine.advance(next);
-      engine.tell(told);
-    }
-    EXPECT_EQ(allocations_of_this_thread(), before);
-  });
+  run_cached(request_of({"gpt2", long_gpt2()}, 2), {2, 40},
+             [](runtime::CachedEngine& engine, transport::World&) {
+               engine.read(0, std::vector<int32_t>{1, 2, 3});
+               const std::vector<int32_t> next{4, -1};
+               std::vector<int32_t> told{6, 7};
+               engine.advance(next);
+               engine.tell(told);
+               const int64_t before = allocations_of_this_thread();
+               for (int more = 0; more < 5; ++more) {
+                 engine.advance(next);
+                 engine.tell(told);
+               }
+               EXPECT_EQ(allocations_of_this_thread(), before);
+             });
 }
 
 TEST(CachedEngine, KeepsWeightsAndCacheAlone) {
