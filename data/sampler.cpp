@@ -85,16 +85,7 @@ size_t Sampler::read(uint64_t sample, const SampleBuffers& out) const {
   std::copy(out.inputs.begin() + 1, out.inputs.end(), out.targets.begin());
   file.read(at.first_token + length, out.targets.last(1), options_.vocabulary);
   std::iota(out.positions.begin(), out.positions.end(), 0);
-  const TokenIndex& index = file.index();
-  size_t starts = 0;
-  uint64_t last = ~uint64_t{0};
-  for (uint64_t d = index.first_document_from(at.first_token); d < index.documents(); ++d) {
-    const uint64_t start = index.document_start(d);
-    if (start >= at.first_token + length) break;
-    if (start != last) out.document_starts[starts++] = static_cast<int32_t>(start - at.first_token);
-    last = start;
-  }
-  return starts;
+  return file.document_starts(at.first_token, out.document_starts);
 }
 
 std::string Sampler::fingerprint() const {

@@ -5,19 +5,22 @@
 #include <string>
 #include <vector>
 
-#include "data/token_index.h"
+#include "data/token_format.h"
 
 namespace penstock::data {
 
 /// What `<file>.meta.toml` says about a token file `<file>`: enough to refuse a wrong one without reading it.
 struct SideCar {
+  TokenFormat format = TokenFormat::megatron;
+  std::optional<DocumentMark> mark;  ///< of a file without an index, where it is known
   TokenType type = TokenType::uint16;
   uint64_t tokens = 0;
   uint64_t documents = 0;
   int64_t vocabulary = 0;              ///< of the tokenizer; 0: not known
   std::string tokenizer;               ///< Tokenizer::fingerprint(); empty: not known
   int64_t largest_token = -1;          ///< -1: no tokens
-  std::vector<uint64_t> block_hashes;  ///< XXH3 of each block of `hash_block_bytes`, the last may be shorter
+  /// XXH3 of each block of `hash_block_bytes` from the first token on; the last may be shorter.
+  std::vector<uint64_t> block_hashes;
 
   bool operator==(const SideCar&) const = default;
 };

@@ -40,16 +40,16 @@ TEST(TokenFile, HasWhatWasWritten) {
   for (const char* name : {"a", "a.idx", "a.bin"}) {
     const TokenFile file(folder / name);
     EXPECT_TRUE(file.has_side_car());
-    EXPECT_EQ(file.index().type(), TokenType::uint16);
+    EXPECT_EQ(file.index()->type(), TokenType::uint16);
     EXPECT_EQ(file.tokens(), 6u);
-    EXPECT_EQ(file.index().documents(), 3u) << "an empty document is none";
-    EXPECT_EQ(file.index().document_start(0), 0u);
-    EXPECT_EQ(file.index().document_start(1), 3u);
-    EXPECT_EQ(file.index().document_start(3), 6u);
-    EXPECT_EQ(file.index().first_document_from(0), 0u);
-    EXPECT_EQ(file.index().first_document_from(1), 1u);
-    EXPECT_EQ(file.index().first_document_from(3), 1u);
-    EXPECT_EQ(file.index().first_document_from(6), 3u);
+    EXPECT_EQ(file.index()->documents(), 3u) << "an empty document is none";
+    EXPECT_EQ(file.index()->document_start(0), 0u);
+    EXPECT_EQ(file.index()->document_start(1), 3u);
+    EXPECT_EQ(file.index()->document_start(3), 6u);
+    EXPECT_EQ(file.index()->first_document_from(0), 0u);
+    EXPECT_EQ(file.index()->first_document_from(1), 1u);
+    EXPECT_EQ(file.index()->first_document_from(3), 1u);
+    EXPECT_EQ(file.index()->first_document_from(6), 3u);
     EXPECT_EQ(file.facts().largest_token, 99);
     EXPECT_EQ(file.facts().vocabulary, 100);
     EXPECT_EQ(file.facts().tokenizer, "0123456789abcdef");
@@ -81,9 +81,9 @@ TEST(TokenFile, TypeFollowsTheVocabulary) {
   const TemporaryFolder folder;
   write_documents(folder / "narrow", {{65498}}, 65499);
   write_documents(folder / "wide", {{65499, 1}}, 65500);
-  EXPECT_EQ(TokenFile(folder / "narrow").index().type(), TokenType::uint16);
+  EXPECT_EQ(TokenFile(folder / "narrow").index()->type(), TokenType::uint16);
   const TokenFile wide(folder / "wide");
-  EXPECT_EQ(wide.index().type(), TokenType::int32);
+  EXPECT_EQ(wide.index()->type(), TokenType::int32);
   EXPECT_EQ(wide.facts().largest_token, 65499);
 }
 
@@ -135,10 +135,10 @@ TEST(TokenFile, ALongDocumentIsSeveralSequences) {
   writer.add(std::vector<int32_t>{12, 13, 14, 15});
   writer.finish();
   const TokenFile file(folder / "a");
-  EXPECT_EQ(file.index().sequences(), 6u);
-  EXPECT_EQ(file.index().documents(), 3u);
-  EXPECT_EQ(file.index().document_start(1), 2u);
-  EXPECT_EQ(file.index().document_start(2), 11u);
+  EXPECT_EQ(file.index()->sequences(), 6u);
+  EXPECT_EQ(file.index()->documents(), 3u);
+  EXPECT_EQ(file.index()->document_start(1), 2u);
+  EXPECT_EQ(file.index()->document_start(2), 11u);
   EXPECT_EQ(file.tokens(), 15u);
   file.verify();
 }
@@ -304,8 +304,8 @@ TEST(TokenFile, DamagedBytesAreRefusedOrRead) {
       const TokenFile file(folder / "a");
       std::vector<int32_t> tokens(file.tokens());
       file.read(0, tokens, 1 << 30);
-      for (uint64_t d = 0; d <= file.index().documents(); ++d) {
-        ASSERT_LE(file.index().document_start(d), file.tokens());
+      for (uint64_t d = 0; d <= file.index()->documents(); ++d) {
+        ASSERT_LE(file.index()->document_start(d), file.tokens());
       }
     } catch (const DataError&) {
       ++refused;

@@ -102,14 +102,14 @@ class Preparation {
   std::optional<uint64_t> validation_tail(const DocumentReader& reader) const {
     if (!validation_ || options_.separator != DocumentSeparator::file || reader.is_json())
       return std::nullopt;
-    if (!reader.size()) {
+    if (!reader.text_size()) {
       throw DataError(Fault{reader.path(),
                             {},
                             "a pipe, whose size is not known",
                             "a regular file to take the last part of for validation",
                             "write the text into a file first, or choose another --document-separator"});
     }
-    const auto size = static_cast<double>(*reader.size());
+    const auto size = static_cast<double>(*reader.text_size());
     return static_cast<uint64_t>(size * (1 - options_.validation_fraction));
   }
 

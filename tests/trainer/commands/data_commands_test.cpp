@@ -139,8 +139,8 @@ TEST_F(DataCommands, ValidationTakesDrawnDocuments) {
       0);
   const data::TokenFile training(folder_ / "t");
   const data::TokenFile validation(folder_ / "t-validation");
-  EXPECT_EQ(training.index().documents(), 36u);
-  EXPECT_EQ(validation.index().documents(), 4u);
+  EXPECT_EQ(training.index()->documents(), 36u);
+  EXPECT_EQ(validation.index()->documents(), 4u);
 }
 
 TEST_F(DataCommands, ValidationOfOneDocumentIsItsEnd) {
