@@ -33,15 +33,15 @@ struct DocumentPosition {
 };
 
 /// Streams documents from a text file, or from JSON lines with a "text" each; either may be packed by gzip or
-/// zstd. Memory does not grow with the file: a document longer than `piece_bytes` comes in pieces, cut after a
-/// letter and before a space, where no tokenizer has a token across. A text without such a place in its next
-/// MiB is cut at the last one within `longest_piece`, else at a line end, else between characters. Where pieces
-/// end follows from the text alone. A line of JSON is one piece, of at most `longest_line`.
+/// zstd. Memory does not grow with the file: a document longer than `piece_bytes` comes in pieces, cut after
+/// a letter and before a space, where no tokenizer has a token across. A text without such a place in its
+/// next MiB is cut at the last one within `longest_piece`, else at a line end, else between characters. Where
+/// pieces end follows from the text alone. A line of JSON is one piece, of at most `longest_line`.
 class DocumentReader {
  public:
   static constexpr size_t piece_bytes = size_t{1} << 20;
   static constexpr size_t longest_piece = 16 * piece_bytes;
-  static constexpr size_t longest_line = size_t{64} << 20;
+  static constexpr size_t longest_line = size_t{32} << 20;
 
   /// `json_lines`: whatever the name; else they are recognised by .jsonl at its end, or before .gz and .zst.
   DocumentReader(const std::string& path, DocumentSeparator separator, bool json_lines = false);

@@ -62,9 +62,11 @@ class GzipDecoder : public StreamDecoder {
   }
 
   [[noreturn]] void refuse_garbage(char byte, uint64_t offset) const {
-    throw DataError(Fault{path_, offset, fmt::format("byte {:02X} behind the end of the gzip stream", static_cast<uint8_t>(byte)),
-                          "another gzip member (1F 8B) or the end of the file",
-                          "the file is damaged or has something appended: copy or make it again"});
+    throw DataError(
+        Fault{path_, offset,
+              fmt::format("byte {:02X} behind the end of the gzip stream", static_cast<uint8_t>(byte)),
+              "another gzip member (1F 8B) or the end of the file",
+              "the file is damaged or has something appended: copy or make it again"});
   }
   [[noreturn]] void refuse(uint64_t offset, const std::string& found) const {
     throw DataError(Fault{path_, offset, "a damaged gzip stream (" + found + ")", "a whole one",

@@ -48,7 +48,8 @@ size_t InputStream::read_plain(char* into, size_t size) {
 size_t InputStream::read_packed(char* into, size_t size) {
   for (bool more = true;;) {
     if (begin_ == end_ && more) more = refill();
-    const auto progress = decoder_->decode({buffer_.data() + begin_, end_ - begin_}, file_offset(), {into, size});
+    const auto progress =
+        decoder_->decode({buffer_.data() + begin_, end_ - begin_}, file_offset(), {into, size});
     begin_ += progress.taken;
     if (progress.made > 0) return progress.made;
     if (more || progress.taken > 0) continue;
@@ -71,7 +72,10 @@ void InputStream::skip_to(uint64_t offset) {
   while (offset_ < offset) {
     const auto wanted = static_cast<size_t>(std::min<uint64_t>(passed.size(), offset - offset_));
     if (read(passed.data(), wanted) > 0) continue;
-    throw DataError(Fault{path(), {}, fmt::format("{} bytes of text", offset_), fmt::format("at least {}", offset),
+    throw DataError(Fault{path(),
+                          {},
+                          fmt::format("{} bytes of text", offset_),
+                          fmt::format("at least {}", offset),
                           "the file changed since the work on it began: begin again (--restart)"});
   }
 }

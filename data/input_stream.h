@@ -12,19 +12,19 @@
 
 namespace penstock::data {
 
-/// The text of a file, a pipe or, as "-", standard input, read in order and unpacked where its first bytes are
-/// those of gzip or zstd.
+/// The text of a file, a pipe or, as "-", standard input, read in order and unpacked where its first bytes
+/// are those of gzip or zstd.
 class InputStream {
  public:
   /// Reads the first bytes. Throws DataError: missing, unreadable, a folder, a format that is not read.
   explicit InputStream(const std::string& path);
 
-  /// Reads at most `size` > 0 bytes of text; 0 only at the end. Throws DataError: reading fails, a packed stream
-  /// is damaged or cut short.
+  /// Reads at most `size` > 0 bytes of text; 0 only at the end. Throws DataError: reading fails, a packed
+  /// stream is damaged or cut short.
   size_t read(char* into, size_t size);
 
-  /// Goes on as if `offset` bytes of text had been read; nothing has been yet. Throws DataError where there are
-  /// fewer.
+  /// Goes on as if `offset` bytes of text had been read; nothing has been yet. Throws DataError where there
+  /// are fewer.
   void skip_to(uint64_t offset);
 
   const std::string& path() const { return source_.path(); }

@@ -13,14 +13,28 @@
 
 namespace penstock::data {
 
-Sampler::Sampler(SamplerOptions options) : options_(std::move(options)) {
-  if (options_.sequence_length < 1 || options_.vocabulary < 1 || options_.sources.empty()) {
+namespace {
+
+std::vector<std::unique_ptr<TokenFile>> opened(const SamplerOptions& options) {
+  std::vector<std::unique_ptr<TokenFile>> files;
+  for (const WeightedFile& source : options.sources)
+    files.push_back(std::make_unique<TokenFile>(source.path));
+  return files;
+}
+
+}  // namespace
+
+Sampler::Sampler(SamplerOptions options) : Sampler(options, opened(options)) {}
+
+Sampler::Sampler(SamplerOptions options, std::vector<std::unique_ptr<TokenFile>> files)
+    : options_(std::move(options)), files_(std::move(files)) {
+  if (options_.sequence_length < 1 || options_.vocabulary < 1 || files_.empty() ||
+      files_.size() != options_.sources.size()) {
     throw std::invalid_argument("a sampler needs a source, a sequence length and a vocabulary of at least 1");
   }
   const auto length = static_cast<uint64_t>(options_.sequence_length);
-  for (const WeightedFile& source : options_.sources) {
-    files_.push_back(std::make_unique<TokenFile>(source.path));
-    const TokenFile& file = *files_.back();
+  for (const auto& opened_file : files_) {
+    const TokenFile& file = *opened_file;
     if (file.tokens() < length + 1) {
       throw DataError(Fault{file.bin_path(),
                             {},

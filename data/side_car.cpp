@@ -122,7 +122,8 @@ std::optional<DocumentMark> mark_of(const Reader& reader) {
   if (token > std::numeric_limits<int32_t>::max()) reader.fail_at("document_token", "a token id");
   mark.token = static_cast<int32_t>(token);
   const std::string place = reader.text("document_token_place");
-  if (place != "front" && place != "end") reader.fail_at("document_token_place", "front or end (of a document)");
+  if (place != "front" && place != "end")
+    reader.fail_at("document_token_place", "front or end (of a document)");
   mark.in_front = place == "front";
   return mark;
 }
@@ -136,8 +137,11 @@ std::string side_car_path(const std::string& token_file) {
 std::optional<SideCar> read_side_car(const std::string& token_file) {
   const std::string path = side_car_path(token_file);
   if (::access(path.c_str(), F_OK) != 0) return std::nullopt;
-  const MappedFile file(path);
-  const Reader reader(path, file.text());
+  return parse_side_car(path, MappedFile(path).text());
+}
+
+SideCar parse_side_car(const std::string& path, std::string_view file) {
+  const Reader reader(path, file);
   if (reader.integer("schema", 0) != schema) reader.fail_at("schema", fmt::format("{}", schema));
   SideCar side_car;
   side_car.format = format_named(reader);
@@ -155,7 +159,7 @@ std::optional<SideCar> read_side_car(const std::string& token_file) {
   return side_car;
 }
 
-void write_side_car(const std::string& token_file, const SideCar& side_car) {
+std::string side_car_text(const SideCar& side_car) {
   std::string text =
       "# Facts about the token file of this name, checked before it is used. Written by penstock.\n";
   text += fmt::format("schema = {}\n", schema);
@@ -165,7 +169,8 @@ void write_side_car(const std::string& token_file, const SideCar& side_car) {
     text += fmt::format("document_token = {}\ndocument_token_place = \"{}\"\n", side_car.mark->token,
                         side_car.mark->in_front ? "front" : "end");
   }
-  text += fmt::format("dtype = \"{}\"\ntokens = {}\ndocuments = {}\n", token_type_name(side_car.type), side_car.tokens, side_car.documents);
+  text += fmt::format("dtype = \"{}\"\ntokens = {}\ndocuments = {}\n", token_type_name(side_car.type),
+                      side_car.tokens, side_car.documents);
   text += fmt::format("vocabulary = {}\ntokenizer = \"{}\"\nlargest_token = {}\nhash_block_bytes = {}\n",
                       side_car.vocabulary, side_car.tokenizer, side_car.largest_token, hash_block_bytes);
   text += "xxh3_64 = [";
@@ -173,7 +178,11 @@ void write_side_car(const std::string& token_file, const SideCar& side_car) {
     text += fmt::format("{}\n  \"{}\"", i == 0 ? "" : ",", hash_hex(side_car.block_hashes[i]));
   }
   text += side_car.block_hashes.empty() ? "]\n" : "\n]\n";
-  write_file(side_car_path(token_file), text);
+  return text;
+}
+
+void write_side_car(const std::string& token_file, const SideCar& side_car) {
+  write_file(side_car_path(token_file), side_car_text(side_car));
 }
 
 std::string content_fingerprint(const SideCar& side_car) {

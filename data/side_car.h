@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "data/token_format.h"
@@ -16,9 +17,9 @@ struct SideCar {
   TokenType type = TokenType::uint16;
   uint64_t tokens = 0;
   uint64_t documents = 0;
-  int64_t vocabulary = 0;              ///< of the tokenizer; 0: not known
-  std::string tokenizer;               ///< Tokenizer::fingerprint(); empty: not known
-  int64_t largest_token = -1;          ///< -1: no tokens
+  int64_t vocabulary = 0;      ///< of the tokenizer; 0: not known
+  std::string tokenizer;       ///< Tokenizer::fingerprint(); empty: not known
+  int64_t largest_token = -1;  ///< -1: no tokens
   /// XXH3 of each block of `hash_block_bytes` from the first token on; the last may be shorter.
   std::vector<uint64_t> block_hashes;
 
@@ -31,6 +32,12 @@ std::string side_car_path(const std::string& token_file);
 
 /// Nothing when there is no such file. Throws DataError when it is malformed.
 std::optional<SideCar> read_side_car(const std::string& token_file);
+
+/// The same of its text; `path` is for errors.
+SideCar parse_side_car(const std::string& path, std::string_view text);
+
+/// What write_side_car() writes.
+std::string side_car_text(const SideCar& side_car);
 
 void write_side_car(const std::string& token_file, const SideCar& side_car);
 

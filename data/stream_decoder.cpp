@@ -24,7 +24,8 @@ struct ForeignFormat {
 constexpr std::array<ForeignFormat, 5> foreign{{
     {"\xFD"
      "7zXZ\0"sv,
-     "an xz file", "unpack it: xzcat FILE | penstock data prepare --input - ..., or pack it with gzip or zstd"},
+     "an xz file",
+     "unpack it: xzcat FILE | penstock data prepare --input - ..., or pack it with gzip or zstd"},
     {"BZh91AY&SY"sv, "a bzip2 file",
      "unpack it: bzcat FILE | penstock data prepare --input - ..., or pack it with gzip or zstd"},
     {"PK\x03\x04"sv, "a zip archive", "unpack it and give the files in it"},
@@ -66,7 +67,8 @@ Compression compression_of(const std::string& path, std::string_view start) {
   if (is_zstd(start)) return Compression::zstd;
   for (const ForeignFormat& format : foreign) {
     if (!start.starts_with(format.magic)) continue;
-    throw DataError(Fault{path, 0, format.name, "text, JSON lines, or one of them packed by gzip or zstd", format.advice});
+    throw DataError(Fault{path, 0, format.name, "text, JSON lines, or one of them packed by gzip or zstd",
+                          format.advice});
   }
   for (const Compression expected : {Compression::gzip, Compression::zstd}) {
     if (!path.ends_with(expected == Compression::gzip ? ".gz"sv : ".zst"sv)) continue;

@@ -13,9 +13,9 @@ namespace penstock::data {
 /// How a file's bytes are packed.
 enum class Compression : uint8_t { none, gzip, zstd };
 
-/// What `start`, the first bytes of `path` (at least 8 of them where it has as many), and its name say. Throws
-/// DataError for a name that ends in .gz or .zst on other bytes, and for formats that are not read (xz, bzip2,
-/// zip, Parquet), with what to do.
+/// What `start`, the first bytes of `path` (at least 8 of them where it has as many), and its name say.
+/// Throws DataError for a name that ends in .gz or .zst on other bytes, and for formats that are not read
+/// (xz, bzip2, zip, Parquet), with what to do.
 Compression compression_of(const std::string& path, std::string_view start);
 
 /// `path` without a .gz or .zst at its end.

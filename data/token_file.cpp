@@ -67,11 +67,11 @@ template <class T>
   const std::byte* data = bin.data() + begin;
   uint64_t at = first;
   while (at + 1 < end && token_at<T>(data, at) >= 0 && token_at<T>(data, at) < vocabulary) ++at;
-  throw DataError(
-      Fault{bin.path(), begin + at * sizeof(T), fmt::format("token id {} (token {})", token_at<T>(data, at), at),
-            fmt::format("ids from 0 to {} (vocabulary {})", vocabulary - 1, vocabulary),
-            "the file is damaged or was made with another tokenizer: prepare it again, or give the model "
-            "the vocabulary it was made with"});
+  throw DataError(Fault{
+      bin.path(), begin + at * sizeof(T), fmt::format("token id {} (token {})", token_at<T>(data, at), at),
+      fmt::format("ids from 0 to {} (vocabulary {})", vocabulary - 1, vocabulary),
+      "the file is damaged or was made with another tokenizer: prepare it again, or give the model "
+      "the vocabulary it was made with"});
 }
 
 // Documents of `count` tokens that `mark` separates.
@@ -116,7 +116,8 @@ TokenFile::TokenFile(const std::string& path, const std::optional<HeaderlessFile
   }
 }
 
-void TokenFile::open(const std::optional<SideCar>& side_car, const std::optional<HeaderlessFile>& headerless) {
+void TokenFile::open(const std::optional<SideCar>& side_car,
+                     const std::optional<HeaderlessFile>& headerless) {
   const std::string index = prefix_ + ".idx";
   const bool said_to_have_one = side_car && side_car->format == TokenFormat::megatron;
   if (said_to_have_one || ::access(index.c_str(), F_OK) == 0) {
@@ -139,13 +140,14 @@ void TokenFile::open(const std::optional<SideCar>& side_car, const std::optional
     layout_.mark = headerless->mark;
     return;
   }
-  throw DataError(Fault{bin_.path(), 0, first_bytes(bin_),
-                        fmt::format("{} beside it (Megatron), llm.c's header (magic 20240520 or 20240801), or a "
-                                    "side-car that says what it is",
-                                    index),
-                        fmt::format("of a file of nothing but tokens, such as nanoGPT's, say it once: penstock data "
-                                    "inspect {} --headerless uint16 --write-side-car",
-                                    bin_.path())});
+  throw DataError(
+      Fault{bin_.path(), 0, first_bytes(bin_),
+            fmt::format("{} beside it (Megatron), llm.c's header (magic 20240520 or 20240801), or a "
+                        "side-car that says what it is",
+                        index),
+            fmt::format("of a file of nothing but tokens, such as nanoGPT's, say it once: penstock data "
+                        "inspect {} --headerless uint16 --write-side-car",
+                        bin_.path())});
 }
 
 void TokenFile::check_side_car() const {
@@ -160,7 +162,8 @@ void TokenFile::check_side_car() const {
   compare("format", token_format_name(facts_.format), token_format_name(format()));
   compare("dtype", token_type_name(facts_.type), token_type_name(type()));
   compare("tokens", fmt::format("{}", facts_.tokens), fmt::format("{}", tokens()));
-  if (index_) compare("documents", fmt::format("{}", facts_.documents), fmt::format("{}", index_->documents()));
+  if (index_)
+    compare("documents", fmt::format("{}", facts_.documents), fmt::format("{}", index_->documents()));
   const uint64_t blocks = (bin_.size() - layout_.begin + hash_block_bytes - 1) / hash_block_bytes;
   compare("number of hashes", fmt::format("{}", facts_.block_hashes.size()), fmt::format("{}", blocks));
 }
@@ -225,7 +228,8 @@ size_t TokenFile::document_starts(uint64_t first, std::span<int32_t> out) const 
     for (size_t i = 0; i < out.size(); ++i) {
       const uint64_t at = first + i;
       const bool starts_one =
-          at == 0 || (layout_.mark && token_at<T>(data(), layout_.mark->in_front ? at : at - 1) == layout_.mark->token);
+          at == 0 ||
+          (layout_.mark && token_at<T>(data(), layout_.mark->in_front ? at : at - 1) == layout_.mark->token);
       if (starts_one) out[starts++] = static_cast<int32_t>(i);
     }
   });

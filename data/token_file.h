@@ -21,9 +21,9 @@ struct HeaderlessFile {
   std::optional<DocumentMark> mark;
 };
 
-/// Tokens in a `.bin`, memory-mapped and checked: one stream with document borders, in any TokenFormat. A file
-/// is Megatron's where `<prefix>.idx` lies beside it, else what its side-car says, else llm.c's if it begins as
-/// one.
+/// Tokens in a `.bin`, memory-mapped and checked: one stream with document borders, in any TokenFormat. A
+/// file is Megatron's where `<prefix>.idx` lies beside it, else what its side-car says, else llm.c's if it
+/// begins as one.
 class TokenFile {
  public:
   /// `path` is the prefix; one that ends in .idx or .bin is understood. With a side-car its numbers are

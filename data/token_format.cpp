@@ -22,8 +22,8 @@ struct Kind {
   int32_t document_token;
 };
 
-constexpr std::array<Kind, 2> kinds{{{20240520, 1, TokenType::uint16, 50256},
-                                     {20240801, 7, TokenType::uint32, 128000}}};
+constexpr std::array<Kind, 2> kinds{
+    {{20240520, 1, TokenType::uint16, 50256}, {20240801, 7, TokenType::uint32, 128000}}};
 
 int32_t number_at(const MappedFile& bin, uint64_t offset) {
   int32_t value = 0;

@@ -34,10 +34,11 @@ struct TokenLayout {
   std::optional<DocumentMark> mark;  ///< none: the index knows, or nobody does
 };
 
-/// What llm.c's header says: 256 × i32, of which magic, version and the number of tokens have a meaning. GPT-2:
-/// magic 20240520, version 1, uint16, each document behind token 50256; Llama 3: 20240801, 7, uint32, 128000.
-/// Nothing where the file begins with another number. Throws DataError for a header that is not whole, another
-/// version, a number of tokens that is not the file's, and for llm.c's files of multiple-choice questions.
+/// What llm.c's header says: 256 × i32, of which magic, version and the number of tokens have a meaning.
+/// GPT-2: magic 20240520, version 1, uint16, each document behind token 50256; Llama 3: 20240801, 7, uint32,
+/// 128000. Nothing where the file begins with another number. Throws DataError for a header that is not
+/// whole, another version, a number of tokens that is not the file's, and for llm.c's files of
+/// multiple-choice questions.
 std::optional<TokenLayout> llm_c_layout(const MappedFile& bin);
 
 /// A file of nothing but `type`. Throws DataError where it ends within a token.

@@ -41,7 +41,8 @@ class ZstdDecoder : public StreamDecoder {
                             "at most 128 MiB (--long=27), so that memory stays small",
                             "unpack it first: zstdcat --long=31 FILE | penstock data prepare --input - ..."});
     }
-    throw DataError(Fault{path_, offset, std::string("a damaged zstd stream (") + ZSTD_getErrorName(result) + ")",
+    throw DataError(Fault{path_, offset,
+                          std::string("a damaged zstd stream (") + ZSTD_getErrorName(result) + ")",
                           "a whole one", "copy or make the file again; zstd -t FILE checks it"});
   }
 

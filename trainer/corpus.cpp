@@ -44,9 +44,10 @@ void check_documents(const Job& job, const data::Sampler& sampler) {
         {},
         "nothing that says where documents begin",
         "document_token, as data.document_mask = true needs it",
-        fmt::format("delete it and write it again: penstock data inspect {} --headerless {} --document-token ID "
-                    "--write-side-car, or leave data.document_mask out",
-                    file->bin_path(), data::token_type_name(file->type()))});
+        fmt::format(
+            "delete it and write it again: penstock data inspect {} --headerless {} --document-token ID "
+            "--write-side-car, or leave data.document_mask out",
+            file->bin_path(), data::token_type_name(file->type()))});
   }
 }
 

@@ -171,6 +171,105 @@ TEST(TokenFile, HashesDoNotDependOnThePieces) {
   EXPECT_EQ(TokenFile(folder / "a").facts().block_hashes, file.facts().block_hashes);
 }
 
+// ---- a writer that goes on where another one ended
+
+std::string all_bytes(const TemporaryFolder& folder) {
+  return get_file(folder / "a.bin") + "|" + get_file(folder / "a.idx") + "|" +
+         get_file(folder / "a.bin.meta.toml");
+}
+
+TEST(TokenWriter, GoesOnFromEveryCommit) {
+  std::vector<Documents> parts{{{1, 2, 3}, {4}}, {{}, {5, 6, 7, 8, 9, 10, 11}}, {{12, 13}}, {{14}}};
+  const auto write = [](TokenWriter& writer, const Documents& documents) {
+    for (const auto& document : documents) {
+      writer.add(document);
+      writer.end_document();
+    }
+  };
+  std::string straight;
+  {
+    const TemporaryFolder folder;
+    TokenWriter writer(folder / "a", 100, "t", 3);
+    for (const Documents& part : parts) write(writer, part);
+    writer.finish();
+    straight = all_bytes(folder);
+    EXPECT_FALSE(std::filesystem::exists(folder / "a.lengths.partial"));
+  }
+  for (size_t commit = 0; commit <= parts.size(); ++commit) {
+    for (const bool torn : {false, true}) {
+      const TemporaryFolder folder;
+      TokenWriterState state;
+      {
+        TokenWriter writer(folder / "a", 100, "t", 3);
+        for (size_t i = 0; i < commit; ++i) write(writer, parts[i]);
+        if (torn) writer.add(std::vector<int32_t>{20, 21, 22, 23});  // a document that is open
+        state = writer.commit();
+        writer.keep();
+        writer.add(std::vector<int32_t>{70, 71, 72, 73, 74});  // lost with the process
+        writer.end_document();
+      }
+      EXPECT_TRUE(std::filesystem::exists(folder / "a.bin.partial"));
+      TokenWriter writer(folder / "a", 100, "t", state, 3);
+      EXPECT_EQ(writer.commit(), state);
+      if (torn) {
+        writer.add(std::vector<int32_t>{24, 25});
+        writer.end_document();
+      }
+      for (size_t i = commit; i < parts.size(); ++i) write(writer, parts[i]);
+      writer.finish();
+      if (!torn) {
+        EXPECT_EQ(all_bytes(folder), straight) << commit;
+      }
+      const TokenFile file(folder / "a");
+      file.verify();
+      EXPECT_EQ(file.facts().documents, 5u + (torn ? 1 : 0));
+      EXPECT_EQ(file.index()->documents(), file.facts().documents);
+    }
+  }
+}
+
+TEST(TokenWriter, AfterTheFilesHaveTheirNamesThereIsNothingToDo) {
+  const TemporaryFolder folder;
+  TokenWriterState state;
+  {
+    TokenWriter writer(folder / "a", 100, "t");
+    writer.add(std::vector<int32_t>{1, 2, 3});
+    writer.end_document();
+    state = writer.commit();
+    writer.finish();
+  }
+  const std::string bytes = all_bytes(folder);
+  put_file(folder / "a.lengths.partial", "left over");
+  TokenWriter again(folder / "a", 100, "t", state);
+  again.finish();
+  EXPECT_EQ(all_bytes(folder), bytes);
+  EXPECT_FALSE(std::filesystem::exists(folder / "a.lengths.partial"));
+}
+
+TEST(TokenWriter, RefusesToGoOnWithoutItsFiles) {
+  const TemporaryFolder folder;
+  TokenWriterState state;
+  {
+    TokenWriter writer(folder / "a", 100, "t");
+    writer.add(std::vector<int32_t>{1, 2, 3});
+    writer.end_document();
+    state = writer.commit();
+    writer.keep();
+  }
+  const std::string bin = get_file(folder / "a.bin.partial");
+  put_file(folder / "a.bin.partial", bin.substr(0, 5));
+  EXPECT_THAT(message_of<DataError>([&] { TokenWriter writer(folder / "a", 100, "t", state); }),
+              testing::AllOf(HasSubstr("a.bin.partial: found 5 bytes"), HasSubstr("at least 6")));
+  EXPECT_EQ(get_file(folder / "a.bin.partial").size(), 5u) << "nothing is lost by asking";
+  std::filesystem::remove(folder / "a.bin.partial");
+  EXPECT_THAT(message_of<DataError>([&] { TokenWriter writer(folder / "a", 100, "t", state); }),
+              HasSubstr("a.bin.partial: found no such file"));
+  put_file(folder / "a.bin.partial", bin);
+  std::filesystem::remove(folder / "a.lengths.partial");
+  EXPECT_THAT(message_of<DataError>([&] { TokenWriter writer(folder / "a", 100, "t", state); }),
+              HasSubstr("a.lengths.partial: found 0 bytes, expected at least 4"));
+}
+
 TEST(TokenFile, EmptyIsValid) {
   const TemporaryFolder folder;
   write_documents(folder / "a", {}, 100);

@@ -92,8 +92,8 @@ TEST(Headerless, SideCarSaysWhatItIs) {
   const TemporaryFolder folder;
   put_file(folder / "a.bin", bytes_of<uint16_t>({1, 2, 99, 3, 99, 4}));
   EXPECT_THAT(message_of<DataError>([&] { TokenFile file(folder / "a"); }),
-              AllOf(HasSubstr("a.bin: byte 0: found a file that begins with 01 00 02 00"), HasSubstr("a.idx beside it"),
-                    HasSubstr("--headerless uint16 --write-side-car")));
+              AllOf(HasSubstr("a.bin: byte 0: found a file that begins with 01 00 02 00"),
+                    HasSubstr("a.idx beside it"), HasSubstr("--headerless uint16 --write-side-car")));
   const DocumentMark mark{99, false};
   {
     const TokenFile file(folder / "a", HeaderlessFile{TokenType::uint16, mark});
@@ -137,7 +137,9 @@ TEST(TokenFormats, GiveTheSameSamplesAndFingerprints) {
   }
   put_file(folder / "llm_c.bin", llm_c_file<uint16_t>(20240520, 1, tokens));
   put_file(folder / "nano.bin", bytes_of(tokens));
-  write_side_car(folder / "nano.bin", TokenFile(folder / "nano", HeaderlessFile{TokenType::uint16, DocumentMark{300, false}}).facts());
+  write_side_car(
+      folder / "nano.bin",
+      TokenFile(folder / "nano", HeaderlessFile{TokenType::uint16, DocumentMark{300, false}}).facts());
   std::vector<std::vector<int32_t>> read;
   std::vector<std::string> fingerprints;
   for (const char* name : {"megatron", "llm_c", "nano"}) {
@@ -208,7 +210,9 @@ const std::vector<Wrong> wrongs{
     {"short_header", [](S& b) { b.resize(100); }, {"byte 100", "header of 1024 bytes"}},
     {"version", [](S& b) { put_number(b, 4, 2); }, {"byte 4", "version 2", "version 1"}},
     {"llama_version", [](S& b) { put_number(b, 0, 20240801); }, {"byte 4", "version 1", "version 7"}},
-    {"more", [](S& b) { put_number(b, 8, 5); }, {"byte 8", "5 tokens", "8 bytes behind the header, 2 a token"}},
+    {"more",
+     [](S& b) { put_number(b, 8, 5); },
+     {"byte 8", "5 tokens", "8 bytes behind the header, 2 a token"}},
     {"fewer", [](S& b) { put_number(b, 8, 3); }, {"byte 8", "3 tokens"}},
     {"negative", [](S& b) { put_number(b, 8, -4); }, {"byte 8", "-4 tokens"}},
     {"odd_length", [](S& b) { b.pop_back(); }, {"byte 8", "4 tokens", "7 bytes behind the header"}},
@@ -222,7 +226,9 @@ INSTANTIATE_TEST_SUITE_P(Kinds, WrongLlmC, testing::ValuesIn(wrongs),
 TEST(Headerless, ALengthThatEndsWithinATokenIsRefused) {
   const TemporaryFolder folder;
   put_file(folder / "a.bin", "12345");
-  EXPECT_THAT(message_of<DataError>([&] { TokenFile file(folder / "a", HeaderlessFile{TokenType::uint16, {}}); }),
+  EXPECT_THAT(message_of<DataError>([&] {
+                TokenFile file(folder / "a", HeaderlessFile{TokenType::uint16, {}});
+              }),
               AllOf(HasSubstr("a.bin: byte 4: found the end of the file in the middle of a token (5 bytes)"),
                     HasSubstr("a multiple of 2 bytes (uint16)")));
   put_file(folder / "a.bin", "1234");
@@ -230,7 +236,8 @@ TEST(Headerless, ALengthThatEndsWithinATokenIsRefused) {
   put_file(folder / "a.bin", "123");
   EXPECT_THAT(message_of<DataError>([&] { TokenFile file(folder / "a"); }), HasSubstr("a.bin: byte 2"));
   put_file(folder / "a.bin", "12");
-  EXPECT_THAT(message_of<DataError>([&] { TokenFile file(folder / "a"); }), HasSubstr("found tokens = 2, expected 1"));
+  EXPECT_THAT(message_of<DataError>([&] { TokenFile file(folder / "a"); }),
+              HasSubstr("found tokens = 2, expected 1"));
 }
 
 TEST(TokenFormats, ATokenOutsideTheVocabularyIsFoundWithItsPlace) {
@@ -238,8 +245,9 @@ TEST(TokenFormats, ATokenOutsideTheVocabularyIsFoundWithItsPlace) {
   put_file(folder / "a.bin", llm_c_file<uint16_t>(20240520, 1, {50256, 1, 65535, 3}));
   const TokenFile gpt(folder / "a");
   std::vector<int32_t> tokens(4);
-  EXPECT_THAT(message_of<DataError>([&] { gpt.read(0, tokens, 50257); }),
-              AllOf(HasSubstr("a.bin: byte 1028: found token id 65535 (token 2)"), HasSubstr("ids from 0 to 50256")));
+  EXPECT_THAT(
+      message_of<DataError>([&] { gpt.read(0, tokens, 50257); }),
+      AllOf(HasSubstr("a.bin: byte 1028: found token id 65535 (token 2)"), HasSubstr("ids from 0 to 50256")));
   EXPECT_THAT(message_of<DataError>([&] { gpt.require_vocabulary(50257); }),
               HasSubstr("token ids up to 65535, the first above it 65535 at byte 1028 (token 2)"));
   put_file(folder / "b.bin", llm_c_file<uint32_t>(20240801, 7, {128000, 0xFFFFFFFFU}));
@@ -257,23 +265,24 @@ TEST(TokenFormats, SideCarsOfFilesWithoutAnIndexAreChecked) {
     const char* to;
     const char* says;
   };
-  for (const Change& change : std::vector<Change>{
-           {"\"llm.c\"", "\"numpy\"", "found \"numpy\", expected llm.c or headerless"},
-           {"\"llm.c\"", "7", "found 7"},
-           {"format = \"llm.c\"\n", "", "a.idx"},
-           {"= 50256\n", "= -1\n", "expected an integer of at least 0"},
-           {"document_token = 50256", "document_token = 5000000000", "expected a token id"},
-           {"\"front\"", "\"middle\"", "expected front or end"},
-           {"document_token_place = \"front\"\n", "", "document_token_place: found nothing"},
-           {"tokens = 4", "tokens = 5", "found tokens = 5, expected 4"},
-           {"uint16", "uint32", "found dtype = uint32, expected uint16"},
-           {"\"llm.c\"", "\"headerless\"", "found tokens = 4, expected 516"}}) {
+  for (const Change& change :
+       std::vector<Change>{{"\"llm.c\"", "\"numpy\"", "found \"numpy\", expected llm.c or headerless"},
+                           {"\"llm.c\"", "7", "found 7"},
+                           {"format = \"llm.c\"\n", "", "a.idx"},
+                           {"= 50256\n", "= -1\n", "expected an integer of at least 0"},
+                           {"document_token = 50256", "document_token = 5000000000", "expected a token id"},
+                           {"\"front\"", "\"middle\"", "expected front or end"},
+                           {"document_token_place = \"front\"\n", "", "document_token_place: found nothing"},
+                           {"tokens = 4", "tokens = 5", "found tokens = 5, expected 4"},
+                           {"uint16", "uint32", "found dtype = uint32, expected uint16"},
+                           {"\"llm.c\"", "\"headerless\"", "found tokens = 4, expected 516"}}) {
     std::string text = good;
     const size_t at = text.find(change.from);
     ASSERT_NE(at, std::string::npos) << change.from;
     text.replace(at, std::strlen(change.from), change.to);
     put_file(folder / "a.bin.meta.toml", text);
-    EXPECT_THAT(message_of<DataError>([&] { TokenFile file(folder / "a"); }), HasSubstr(change.says)) << change.to;
+    EXPECT_THAT(message_of<DataError>([&] { TokenFile file(folder / "a"); }), HasSubstr(change.says))
+        << change.to;
   }
   std::string text = good;
   text.replace(text.find("documents = 2"), 13, "documents = 9");
