@@ -4,7 +4,7 @@
 if(NOT CMAKE_SCRIPT_MODE_FILE)
   function(penstock_build_info target template)
     set(libraries "")
-    foreach(name fmt nlohmann_json tomlplusplus CLI11 OneDNN XXHASH PCRE2 UTF8PROC OpenMP_CXX)
+    foreach(name fmt nlohmann_json tomlplusplus CLI11 OneDNN XXHASH PCRE2 UTF8PROC ZLIB ZSTD OpenMP_CXX)
       if(${name}_VERSION)
         string(REPLACE "OpenMP_CXX" "OpenMP" shown ${name})
         string(APPEND libraries "{\"${shown}\", \"${${name}_VERSION}\"}, ")

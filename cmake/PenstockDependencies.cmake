@@ -10,6 +10,8 @@ find_package(PkgConfig REQUIRED)
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash>=0.8)
 pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8>=10.36)
 pkg_check_modules(UTF8PROC REQUIRED IMPORTED_TARGET libutf8proc>=2.3)
+pkg_check_modules(ZLIB REQUIRED IMPORTED_TARGET zlib>=1.2.11)
+pkg_check_modules(ZSTD REQUIRED IMPORTED_TARGET libzstd>=1.4)
 # Thread sanitizer cannot see into OpenMP: loops run serially there (and oneDNN on one thread).
 if(NOT PENSTOCK_SANITIZE MATCHES "thread")
   find_package(OpenMP REQUIRED COMPONENTS CXX)

@@ -50,4 +50,10 @@ size_t ByteSource::read(char* into, size_t size) {
   }
 }
 
+void ByteSource::seek(uint64_t offset) {
+  if (::lseek(fd_, static_cast<off_t>(offset), SEEK_SET) < 0)
+    throw system_error(path_, "seek", errno, offset);
+  offset_ = offset;
+}
+
 }  // namespace penstock::data

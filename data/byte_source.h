@@ -19,6 +19,9 @@ class ByteSource {
   /// Reads at most `size` bytes; 0 only at the end. Throws DataError with the offset.
   size_t read(char* into, size_t size);
 
+  /// Goes on from there; of a regular file. Throws DataError.
+  void seek(uint64_t offset);
+
   const std::string& path() const { return path_; }
   uint64_t offset() const { return offset_; }
   /// Where it is a regular file.

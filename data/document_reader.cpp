@@ -14,10 +14,6 @@
 namespace penstock::data {
 namespace {
 
-// A text without a letter before a space (Chinese, a binary file) is gathered up to this before it is cut
-// elsewhere.
-constexpr size_t most_pending = 16 * DocumentReader::piece_bytes;
-
 bool is_letter(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
@@ -34,17 +30,21 @@ size_t last_place(std::string_view text, size_t limit, MayCut&& may_cut) {
   return 0;
 }
 
+// Where a document that goes on to the end of `text` at least is cut, or 0: more of it is needed, or it is
+// short enough. Looks at the same bytes however many there are.
 size_t place_to_cut(std::string_view text) {
   const auto after_word = [](char before, char at) { return is_letter(before) && at == ' '; };
+  if (text.size() <= DocumentReader::piece_bytes) return 0;
   if (const size_t at = last_place(text, DocumentReader::piece_bytes, after_word)) return at;
-  if (text.size() < most_pending) return 0;
-  if (const size_t at = last_place(text, text.size() - 1, after_word)) return at;
+  constexpr size_t limit = DocumentReader::longest_piece;
+  if (text.size() <= limit) return 0;
+  if (const size_t at = last_place(text, limit, after_word)) return at;
   const auto line_end = [](char before, char at) {
     return at == '\n' && before != '\n' && !is_blank(before);
   };
-  if (const size_t at = last_place(text, text.size() - 1, line_end)) return at;
+  if (const size_t at = last_place(text, limit, line_end)) return at;
   const auto character = [](char, char at) { return (static_cast<uint8_t>(at) & 0xC0U) != 0x80U; };
-  return std::max<size_t>(last_place(text, text.size() - 1, character), 1);
+  return std::max<size_t>(last_place(text, limit, character), 1);
 }
 
 // Length of `text` without white space at its end from a line end on.
@@ -56,16 +56,20 @@ size_t without_line_end(std::string_view text) {
   return length > 0 && length < text.size() && text[length - 1] == '\r' ? length - 1 : length;
 }
 
-bool ends_with(const std::string& text, std::string_view ending) {
-  return text.size() >= ending.size() &&
-         text.compare(text.size() - ending.size(), ending.size(), ending) == 0;
-}
-
 }  // namespace
 
-DocumentReader::DocumentReader(const std::string& path, DocumentSeparator separator)
-    : source_(path), separator_(separator), json_(ends_with(path, ".jsonl")) {
+DocumentReader::DocumentReader(const std::string& path, DocumentSeparator separator, bool json_lines)
+    : source_(path),
+      separator_(separator),
+      json_(json_lines || without_compression_ending(path).ends_with(".jsonl")) {
   if (json_) separator_ = DocumentSeparator::line;
+}
+
+void DocumentReader::go_on(const DocumentPosition& position) {
+  source_.skip_to(position.byte);
+  begin_ = position.byte;
+  line_ = position.line;
+  in_document_ = position.in_document;
 }
 
 bool DocumentReader::fill() {
@@ -138,13 +142,19 @@ std::optional<DocumentReader::Cut> DocumentReader::find_separator(std::string_vi
 
 std::optional<DocumentReader::Cut> DocumentReader::find_end() {
   const std::string_view pending = std::string_view(buffer_).substr(start_);
-  if (const auto cut = find_separator(pending)) return cut;
-  // Only what certainly holds no separator, not even the start of one, may be handed out.
-  const std::string_view searched = pending.substr(0, searched_);
-  if (!json_ && searched.size() > piece_bytes) {
-    if (const size_t at = place_to_cut(searched)) return Cut{at, at, false};
+  const auto cut = find_separator(pending);
+  if (json_) {
+    if (!cut && pending.size() > longest_line) {
+      throw DataError(Fault{fmt::format("{}:{}", path(), line_ + 1), consumed(),
+                            fmt::format("a line of more than {} MiB", longest_line >> 20),
+                            "shorter ones, a document each", "split that document"});
+    }
+    return cut;
   }
-  return std::nullopt;
+  // Only what certainly holds no separator, not even the start of one, may be handed out.
+  const size_t document = cut ? cut->text : at_end_ ? pending.size() : searched_;
+  if (const size_t at = place_to_cut(pending.substr(0, document))) return Cut{at, at, false};
+  return cut;
 }
 
 std::optional<DocumentPiece> DocumentReader::next() {

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "data/byte_source.h"
+#include "data/input_stream.h"
 
 namespace penstock::data {
 
@@ -22,26 +22,47 @@ enum class DocumentSeparator {
 struct DocumentPiece {
   std::string_view text;  ///< valid until the next call
   bool ends_document = false;
-  uint64_t begin = 0;  ///< byte in the file; of JSON, of its line
+  uint64_t begin = 0;  ///< byte in the text; of JSON, of its line
 };
 
-/// Streams documents from a text file, or from JSON lines with a "text" each where the name ends in .jsonl.
-/// Memory does not grow with the file: a document longer than `piece_bytes` comes in pieces, cut after a
-/// letter and before a space, where no tokenizer has a token across. A text without such a place in 16 MiB is
-/// cut at a line end, else between characters. A line of JSON is one piece.
+/// Where a reader stands between two pieces: what it needs to go on from there in another process.
+struct DocumentPosition {
+  uint64_t byte = 0;  ///< of the text that were handed out
+  uint64_t line = 0;  ///< of JSON lines
+  bool in_document = false;
+};
+
+/// Streams documents from a text file, or from JSON lines with a "text" each; either may be packed by gzip or
+/// zstd. Memory does not grow with the file: a document longer than `piece_bytes` comes in pieces, cut after
+/// a letter and before a space, where no tokenizer has a token across. A text without such a place in its
+/// next MiB is cut at the last one within `longest_piece`, else at a line end, else between characters. Where
+/// pieces end follows from the text alone. A line of JSON is one piece, of at most `longest_line`.
 class DocumentReader {
  public:
   static constexpr size_t piece_bytes = size_t{1} << 20;
+  static constexpr size_t longest_piece = 16 * piece_bytes;
+  static constexpr size_t longest_line = size_t{32} << 20;
 
-  DocumentReader(const std::string& path, DocumentSeparator separator);
+  /// `json_lines`: whatever the name; else they are recognised by .jsonl at its end, or before .gz and .zst.
+  DocumentReader(const std::string& path, DocumentSeparator separator, bool json_lines = false);
+
+  /// Goes on where another reader of the same file stood. Nothing has been read yet. Throws DataError.
+  void go_on(const DocumentPosition& position);
+  DocumentPosition position() const { return {consumed(), line_, in_document_}; }
 
   /// The next piece, or nothing at the end. An empty piece may end a document. Throws DataError: reading
   /// fails, a line is not a JSON object with a text.
   std::optional<DocumentPiece> next();
 
-  /// Bytes of the file that were handed out.
+  /// Bytes of the text that were handed out.
   uint64_t consumed() const { return begin_ + start_; }
-  std::optional<uint64_t> size() const { return source_.size(); }
+  /// Bytes of the file that this took, for progress.
+  uint64_t file_consumed() const {
+    return source_.compression() == Compression::none ? consumed() : source_.file_offset();
+  }
+  /// Bytes of the text, where it is a regular file that is not packed.
+  std::optional<uint64_t> text_size() const { return source_.text_size(); }
+  std::optional<uint64_t> file_size() const { return source_.file_size(); }
   bool is_json() const { return json_; }
   const std::string& path() const { return source_.path(); }
 
@@ -57,13 +78,13 @@ class DocumentReader {
   std::optional<Cut> find_separator(std::string_view pending);
   DocumentPiece parse_json(std::string_view line, uint64_t begin);
 
-  ByteSource source_;
+  InputStream source_;
   DocumentSeparator separator_;
   bool json_;
   std::string buffer_;
   size_t start_ = 0;     // of what is not handed out yet
   size_t searched_ = 0;  // bytes behind start_ without a separator, so that long documents are searched once
-  uint64_t begin_ = 0;   // byte of the file at buffer_[0]
+  uint64_t begin_ = 0;   // byte of the text at buffer_[0]
   uint64_t line_ = 0;
   bool in_document_ = false;  // a piece was handed out that did not end one
   bool at_end_ = false;

@@ -9,7 +9,6 @@ namespace penstock::data {
 namespace {
 
 constexpr size_t cached_chunk_bytes = 64;
-constexpr size_t cached_chunks = size_t{1} << 18;
 
 }  // namespace
 
@@ -17,7 +16,8 @@ size_t Encoder::ChunkHash::operator()(std::string_view chunk) const {
   return hash_bytes(chunk.data(), chunk.size());
 }
 
-Encoder::Encoder(const Tokenizer& tokenizer) : tokenizer_(&tokenizer), splitter_(tokenizer.split_pattern()) {}
+Encoder::Encoder(const Tokenizer& tokenizer, size_t cached_chunks)
+    : tokenizer_(&tokenizer), cached_chunks_(cached_chunks), splitter_(tokenizer.split_pattern()) {}
 
 std::vector<int32_t> Encoder::encode(std::string_view text, SpecialText special) {
   std::vector<int32_t> out;
@@ -65,7 +65,7 @@ void Encoder::encode_chunk(std::string_view chunk, std::vector<int32_t>& out) {
     out.insert(out.end(), begin, begin + hit->second.count);
     return;
   }
-  if (cache_.size() >= cached_chunks) {
+  if (cache_.size() >= cached_chunks_) {
     cache_.clear();
     cached_tokens_.clear();
   }

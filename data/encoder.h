@@ -18,8 +18,11 @@ namespace penstock::data {
 /// stands at TextSplitter.
 class Encoder {
  public:
+  /// Chunks whose tokens are kept, of 160 bytes or so each.
+  static constexpr size_t usual_cache = size_t{1} << 18;
+
   /// `tokenizer` must outlive the encoder.
-  explicit Encoder(const Tokenizer& tokenizer);
+  explicit Encoder(const Tokenizer& tokenizer, size_t cached_chunks = usual_cache);
 
   /// Appends the tokens of `text` to `out`.
   void encode(std::string_view text, std::vector<int32_t>& out, SpecialText special = SpecialText::plain);
@@ -57,6 +60,7 @@ class Encoder {
   void add_candidate(int32_t left);
 
   const Tokenizer* tokenizer_;
+  size_t cached_chunks_;
   TextSplitter splitter_;
   NormalForm normal_form_;
   std::vector<Symbol> symbols_;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -46,6 +47,39 @@ int fsync_retrying(int fd) {
 }  // namespace
 
 FileWriter::FileWriter(std::string path) : path_(std::move(path)), partial_(path_ + ".partial") {
+  check_name();
+  open_locked();
+  if (::ftruncate(fd_, 0) != 0) {
+    const int error = errno;
+    discard();
+    throw write_error(partial_, "empty it", error);
+  }
+  buffer_.reserve(buffer_bytes);
+}
+
+FileWriter::FileWriter(std::string path, uint64_t bytes)
+    : path_(std::move(path)), partial_(path_ + ".partial"), kept_(true), flushed_(bytes) {
+  check_name();
+  open_locked();
+  struct stat status = {};
+  const auto place = static_cast<off_t>(bytes);
+  if (::fstat(fd_, &status) != 0 || status.st_size < place) {
+    discard();
+    throw DataError(Fault{partial_,
+                          {},
+                          fmt::format("{} bytes", status.st_size),
+                          fmt::format("at least {}, which were written before", bytes),
+                          "begin again"});
+  }
+  if (::ftruncate(fd_, place) != 0 || ::lseek(fd_, place, SEEK_SET) < 0) {
+    const int error = errno;
+    discard();
+    throw write_error(partial_, "cut it to what was complete", error, bytes);
+  }
+  buffer_.reserve(buffer_bytes);
+}
+
+void FileWriter::check_name() const {
   make_file_size_limit_an_error();
   struct stat status = {};
   if (::stat(path_.c_str(), &status) == 0 && !S_ISREG(status.st_mode)) {
@@ -55,8 +89,6 @@ FileWriter::FileWriter(std::string path) : path_(std::move(path)), partial_(path
                            "a file or nothing under this name",
                            "choose another name"});
   }
-  open_locked();
-  buffer_.reserve(buffer_bytes);
 }
 
 void FileWriter::open_locked() {
@@ -82,11 +114,6 @@ void FileWriter::open_locked() {
     }
     ::close(std::exchange(fd_, -1));
   }
-  if (::ftruncate(fd_, 0) != 0) {
-    const int error = errno;
-    discard();
-    throw write_error(partial_, "empty it", error);
-  }
 }
 
 FileWriter::~FileWriter() {
@@ -95,7 +122,7 @@ FileWriter::~FileWriter() {
 
 void FileWriter::discard() noexcept {
   if (fd_ < 0) return;
-  ::unlink(partial_.c_str());
+  if (!kept_) ::unlink(partial_.c_str());
   ::close(std::exchange(fd_, -1));
 }
 

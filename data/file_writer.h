@@ -16,6 +16,9 @@ namespace penstock::data {
 class FileWriter {
  public:
   explicit FileWriter(std::string path);
+  /// Goes on with a partial file that keep() left, behind its first `bytes`. Throws DataError where it has
+  /// fewer.
+  FileWriter(std::string path, uint64_t bytes);
   ~FileWriter();
   FileWriter(const FileWriter&) = delete;
   FileWriter& operator=(const FileWriter&) = delete;
@@ -28,6 +31,9 @@ class FileWriter {
   /// has then happened, which matters where several files must appear together.
   void sync();
 
+  /// From now on the destructor leaves the partial file, for another writer to go on with.
+  void keep() { kept_ = true; }
+
   /// Makes the file appear under its name, durably. Nothing may be written afterwards.
   void commit();
 
@@ -36,10 +42,13 @@ class FileWriter {
   void replace();
 
   const std::string& path() const { return path_; }
+  /// Where the bytes are until then.
+  const std::string& partial_path() const { return partial_; }
   /// Bytes written so far, those still gathered included.
   uint64_t offset() const { return flushed_ + buffer_.size(); }
 
  private:
+  void check_name() const;
   void open_locked();
   void flush();
   void rename_and_close();
@@ -49,6 +58,7 @@ class FileWriter {
   std::string path_;
   std::string partial_;
   int fd_ = -1;
+  bool kept_ = false;
   uint64_t flushed_ = 0;
   std::vector<std::byte> buffer_;
 };

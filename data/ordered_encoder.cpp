@@ -18,6 +18,11 @@ namespace penstock::data {
 namespace {
 
 constexpr size_t batches_per_thread = 3;  // one encoded, one waiting, one waiting to be taken
+// A text is never divided, so batches may be long: their tokens take up to four times as much again.
+constexpr size_t most_bytes_under_way = size_t{64} << 20;
+constexpr size_t longest_spare = 4 * OrderedEncoder::batch_bytes;
+// The caches of all threads together stay below 350 MB.
+constexpr size_t most_cached_chunks = 8 * Encoder::usual_cache;
 
 struct Text {
   size_t bytes;
@@ -55,8 +60,9 @@ class OrderedEncoder::Work {
   Work(const Tokenizer& tokenizer, size_t threads, Take take)
       : take_(std::move(take)), most_under_way_(batches_per_thread * threads), own_(tokenizer) {
     if (threads < 2) return;
+    const size_t cached = std::min(Encoder::usual_cache, most_cached_chunks / threads);
     for (size_t i = 0; i < threads; ++i) {
-      threads_.emplace_back([this, &tokenizer] { serve(tokenizer); });
+      threads_.emplace_back([this, &tokenizer, cached] { serve(tokenizer, cached); });
     }
   }
 
@@ -95,6 +101,7 @@ class OrderedEncoder::Work {
   void send() {
     under_way_.push_back(std::move(open_));
     Batch* batch = under_way_.back().get();
+    bytes_under_way_ += batch->bytes.size();
     if (threads_.empty()) {
       batch->encode(own_);
       batch->encoded = true;
@@ -103,7 +110,9 @@ class OrderedEncoder::Work {
       waiting_.push_back(batch);
     }
     changed_.notify_all();
-    while (under_way_.size() >= most_under_way_ || first_is_encoded()) take_first();
+    while (under_way_.size() >= most_under_way_ || bytes_under_way_ > most_bytes_under_way ||
+           first_is_encoded())
+      take_first();
   }
 
   bool first_is_encoded() {
@@ -118,18 +127,20 @@ class OrderedEncoder::Work {
       changed_.wait(lock, [&] { return batch->encoded; });
     }
     under_way_.pop_front();
+    bytes_under_way_ -= batch->bytes.size();
     if (batch->failure) std::rethrow_exception(batch->failure);
     size_t begin = 0;
     for (const Text& text : batch->texts) {
       take_(std::span(batch->tokens).subspan(begin, text.tokens_end - begin), text.tag);
       begin = text.tokens_end;
     }
+    if (batch->bytes.capacity() > longest_spare) return;
     batch->clear();
     spare_.push_back(std::move(batch));
   }
 
-  void serve(const Tokenizer& tokenizer) {
-    Encoder encoder(tokenizer);
+  void serve(const Tokenizer& tokenizer, size_t cached_chunks) {
+    Encoder encoder(tokenizer, cached_chunks);
     std::unique_lock lock(mutex_);
     for (;;) {
       changed_.wait(lock, [&] { return stopping_ || !waiting_.empty(); });
@@ -150,6 +161,7 @@ class OrderedEncoder::Work {
 
   Take take_;
   size_t most_under_way_;
+  size_t bytes_under_way_ = 0;
   Encoder own_;
   std::unique_ptr<Batch> open_;
   std::deque<std::unique_ptr<Batch>> under_way_;  // in order; the caller's thread alone moves them

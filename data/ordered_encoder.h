@@ -13,7 +13,7 @@ namespace penstock::data {
 
 /// Encodes texts in several threads and hands their tokens out in the order of the texts, each text as an
 /// Encoder would encode it alone. Texts are gathered to batches of `batch_bytes`, of which a few for each
-/// thread are under way: memory does not grow with the input.
+/// thread are under way, at most 64 MiB of text and one batch: memory does not grow with the input.
 class OrderedEncoder {
  public:
   static constexpr size_t batch_bytes = size_t{256} << 10;

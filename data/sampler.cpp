@@ -13,14 +13,28 @@
 
 namespace penstock::data {
 
-Sampler::Sampler(SamplerOptions options) : options_(std::move(options)) {
-  if (options_.sequence_length < 1 || options_.vocabulary < 1 || options_.sources.empty()) {
+namespace {
+
+std::vector<std::unique_ptr<TokenFile>> opened(const SamplerOptions& options) {
+  std::vector<std::unique_ptr<TokenFile>> files;
+  for (const WeightedFile& source : options.sources)
+    files.push_back(std::make_unique<TokenFile>(source.path));
+  return files;
+}
+
+}  // namespace
+
+Sampler::Sampler(SamplerOptions options) : Sampler(options, opened(options)) {}
+
+Sampler::Sampler(SamplerOptions options, std::vector<std::unique_ptr<TokenFile>> files)
+    : options_(std::move(options)), files_(std::move(files)) {
+  if (options_.sequence_length < 1 || options_.vocabulary < 1 || files_.empty() ||
+      files_.size() != options_.sources.size()) {
     throw std::invalid_argument("a sampler needs a source, a sequence length and a vocabulary of at least 1");
   }
   const auto length = static_cast<uint64_t>(options_.sequence_length);
-  for (const WeightedFile& source : options_.sources) {
-    files_.push_back(std::make_unique<TokenFile>(source.path));
-    const TokenFile& file = *files_.back();
+  for (const auto& opened_file : files_) {
+    const TokenFile& file = *opened_file;
     if (file.tokens() < length + 1) {
       throw DataError(Fault{file.bin_path(),
                             {},
@@ -85,16 +99,7 @@ size_t Sampler::read(uint64_t sample, const SampleBuffers& out) const {
   std::copy(out.inputs.begin() + 1, out.inputs.end(), out.targets.begin());
   file.read(at.first_token + length, out.targets.last(1), options_.vocabulary);
   std::iota(out.positions.begin(), out.positions.end(), 0);
-  const TokenIndex& index = file.index();
-  size_t starts = 0;
-  uint64_t last = ~uint64_t{0};
-  for (uint64_t d = index.first_document_from(at.first_token); d < index.documents(); ++d) {
-    const uint64_t start = index.document_start(d);
-    if (start >= at.first_token + length) break;
-    if (start != last) out.document_starts[starts++] = static_cast<int32_t>(start - at.first_token);
-    last = start;
-  }
-  return starts;
+  return file.document_starts(at.first_token, out.document_starts);
 }
 
 std::string Sampler::fingerprint() const {

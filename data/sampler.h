@@ -57,6 +57,8 @@ class Sampler {
   /// Opens and checks the files. Throws DataError: a malformed file, fewer than T + 1 tokens, ids ≥
   /// vocabulary; std::invalid_argument: options that contradict themselves.
   explicit Sampler(SamplerOptions options);
+  /// The same of files that are open: those of options.sources.
+  Sampler(SamplerOptions options, std::vector<std::unique_ptr<TokenFile>> files);
 
   /// Samples after which every one of the pool was used once (without weights), or the sum over the files
   /// (with).

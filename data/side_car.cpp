@@ -1,6 +1,7 @@
 #include "data/side_car.h"
 
 #include <charconv>
+#include <limits>
 
 #include <fmt/format.h>
 #include <toml++/toml.h>
@@ -41,6 +42,8 @@ class Reader {
     if (!value) fail(place_of(key), shown(key), "a string");
     return *value;
   }
+
+  bool has(const char* key) const { return table_.contains(key); }
 
   std::vector<uint64_t> hashes(const char* key) const {
     const toml::array* list = table_[key].as_array();
@@ -96,10 +99,33 @@ class Reader {
 TokenType type_named(const Reader& reader) {
   const std::string name = reader.text("dtype");
   for (const TokenType type : {TokenType::uint8, TokenType::int8, TokenType::int16, TokenType::int32,
-                               TokenType::int64, TokenType::uint16}) {
+                               TokenType::int64, TokenType::uint16, TokenType::uint32}) {
     if (name == token_type_name(type)) return type;
   }
-  reader.fail_at("dtype", "uint8, int8, int16, int32, int64 or uint16");
+  reader.fail_at("dtype", "uint8, int8, int16, int32, int64, uint16 or uint32");
+}
+
+// Side-cars of Megatron's files do not say so.
+TokenFormat format_named(const Reader& reader) {
+  if (!reader.has("format")) return TokenFormat::megatron;
+  const std::string name = reader.text("format");
+  for (const TokenFormat format : {TokenFormat::llm_c, TokenFormat::headerless}) {
+    if (name == token_format_name(format)) return format;
+  }
+  reader.fail_at("format", "llm.c or headerless (nothing: megatron)");
+}
+
+std::optional<DocumentMark> mark_of(const Reader& reader) {
+  if (!reader.has("document_token")) return std::nullopt;
+  DocumentMark mark;
+  const int64_t token = reader.integer("document_token", 0);
+  if (token > std::numeric_limits<int32_t>::max()) reader.fail_at("document_token", "a token id");
+  mark.token = static_cast<int32_t>(token);
+  const std::string place = reader.text("document_token_place");
+  if (place != "front" && place != "end")
+    reader.fail_at("document_token_place", "front or end (of a document)");
+  mark.in_front = place == "front";
+  return mark;
 }
 
 }  // namespace
@@ -111,10 +137,15 @@ std::string side_car_path(const std::string& token_file) {
 std::optional<SideCar> read_side_car(const std::string& token_file) {
   const std::string path = side_car_path(token_file);
   if (::access(path.c_str(), F_OK) != 0) return std::nullopt;
-  const MappedFile file(path);
-  const Reader reader(path, file.text());
+  return parse_side_car(path, MappedFile(path).text());
+}
+
+SideCar parse_side_car(const std::string& path, std::string_view file) {
+  const Reader reader(path, file);
   if (reader.integer("schema", 0) != schema) reader.fail_at("schema", fmt::format("{}", schema));
   SideCar side_car;
+  side_car.format = format_named(reader);
+  if (side_car.format != TokenFormat::megatron) side_car.mark = mark_of(reader);
   side_car.type = type_named(reader);
   side_car.tokens = static_cast<uint64_t>(reader.integer("tokens", 0));
   side_car.documents = static_cast<uint64_t>(reader.integer("documents", 0));
@@ -128,11 +159,18 @@ std::optional<SideCar> read_side_car(const std::string& token_file) {
   return side_car;
 }
 
-void write_side_car(const std::string& token_file, const SideCar& side_car) {
+std::string side_car_text(const SideCar& side_car) {
   std::string text =
       "# Facts about the token file of this name, checked before it is used. Written by penstock.\n";
-  text += fmt::format("schema = {}\ndtype = \"{}\"\ntokens = {}\ndocuments = {}\n", schema,
-                      token_type_name(side_car.type), side_car.tokens, side_car.documents);
+  text += fmt::format("schema = {}\n", schema);
+  if (side_car.format != TokenFormat::megatron)
+    text += fmt::format("format = \"{}\"\n", token_format_name(side_car.format));
+  if (side_car.mark) {
+    text += fmt::format("document_token = {}\ndocument_token_place = \"{}\"\n", side_car.mark->token,
+                        side_car.mark->in_front ? "front" : "end");
+  }
+  text += fmt::format("dtype = \"{}\"\ntokens = {}\ndocuments = {}\n", token_type_name(side_car.type),
+                      side_car.tokens, side_car.documents);
   text += fmt::format("vocabulary = {}\ntokenizer = \"{}\"\nlargest_token = {}\nhash_block_bytes = {}\n",
                       side_car.vocabulary, side_car.tokenizer, side_car.largest_token, hash_block_bytes);
   text += "xxh3_64 = [";
@@ -140,7 +178,11 @@ void write_side_car(const std::string& token_file, const SideCar& side_car) {
     text += fmt::format("{}\n  \"{}\"", i == 0 ? "" : ",", hash_hex(side_car.block_hashes[i]));
   }
   text += side_car.block_hashes.empty() ? "]\n" : "\n]\n";
-  write_file(side_car_path(token_file), text);
+  return text;
+}
+
+void write_side_car(const std::string& token_file, const SideCar& side_car) {
+  write_file(side_car_path(token_file), side_car_text(side_car));
 }
 
 std::string content_fingerprint(const SideCar& side_car) {

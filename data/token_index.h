@@ -5,18 +5,9 @@
 #include <string>
 
 #include "data/mapped_file.h"
+#include "data/token_type.h"
 
 namespace penstock::data {
-
-/// How a token is stored; the numbers are those of Megatron's index files.
-enum class TokenType : uint8_t { uint8 = 1, int8 = 2, int16 = 3, int32 = 4, int64 = 5, uint16 = 8 };
-
-/// Bytes of a token.
-int64_t token_bytes(TokenType type);
-const char* token_type_name(TokenType type);
-
-/// The type the writer uses for ids below `vocabulary`.
-TokenType token_type_for(int64_t vocabulary);
 
 /// A Megatron `.idx`, memory-mapped and checked: magic, version, type, size, lengths, offsets, documents.
 /// Nothing is copied: an index of 10⁹ documents opens in the time of one pass over it.

@@ -24,6 +24,23 @@ void check_tokenizer(const Job& job, const data::Sampler& sampler, const data::T
   for (const auto& file : sampler.files()) check_tokenizer(job, *file, tokenizer);
 }
 
+// A mask that finds no borders would be none, in silence.
+void check_documents(const Job& job, const data::Sampler& sampler) {
+  if (!job.data.document_mask) return;
+  for (const auto& file : sampler.files()) {
+    if (file->knows_documents()) continue;
+    throw data::DataError(data::Fault{
+        data::side_car_path(file->bin_path()),
+        {},
+        "nothing that says where documents begin",
+        "document_token, as data.document_mask = true needs it",
+        fmt::format(
+            "delete it and write it again: penstock data inspect {} --headerless {} --document-token ID "
+            "--write-side-car, or leave data.document_mask out",
+            file->bin_path(), data::token_type_name(file->type()))});
+  }
+}
+
 }  // namespace
 
 // Ids mean what the tokenizer that made them says: with another one of no smaller vocabulary a run would
@@ -62,12 +79,14 @@ Corpus::Corpus(const Job& job, const data::Tokenizer* tokenizer, bool opens_file
   }
   train_ = std::make_unique<data::Sampler>(std::move(train));
   check_tokenizer(job, *train_, tokenizer);
+  check_documents(job, *train_);
   if (!job.data.validation.empty()) {
     data::SamplerOptions validation = options_of(job);
     validation.sources.push_back({job.data.validation, std::nullopt});
     validation.shuffle = false;
     validation_ = std::make_unique<data::Sampler>(std::move(validation));
     check_tokenizer(job, *validation_, tokenizer);
+    check_documents(job, *validation_);
   }
 }
 

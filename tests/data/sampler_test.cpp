@@ -3,6 +3,7 @@
 #include <cmath>
 #include <map>
 #include <numeric>
+#include <random>
 #include <set>
 
 #include <gmock/gmock.h>
@@ -99,6 +100,37 @@ TEST(Mixture, EveryPrefixIsExactWithinOneSample) {
     for (uint32_t f = 0; f < weights.size(); ++f) {
       EXPECT_NEAR(static_cast<double>(mixture.share(f)) / static_cast<double>(mixture.period()),
                   weights[f] / sum, 1.0 / 65536);
+    }
+  }
+}
+
+// What a prefix keeps, a window anywhere keeps to within two, and within one where there are two sources:
+// more is not possible for most weights of three.
+TEST(Mixture, AnyWindowOfAnyWeightsIsExact) {
+  std::mt19937_64 random(11);
+  for (int round = 0; round < 200; ++round) {
+    std::vector<double> weights(1 + random() % 6);
+    for (double& weight : weights)
+      weight = static_cast<double>(1 + random() % 200) / (round % 2 == 0 ? 100.0 : 37.0);
+    const Mixture mixture(weights);
+    const Mixture again(weights);
+    const double most = weights.size() <= 2 ? 1.0 : 2.0;
+    for (int window = 0; window < 50; ++window) {
+      const uint64_t first = random() % (3 * mixture.period());
+      const uint64_t count = 1 + random() % 300;
+      std::vector<uint64_t> taken(weights.size());
+      for (uint64_t i = first; i < first + count; ++i) {
+        const Mixture::Place place = mixture(i);
+        ASSERT_EQ(place.source, again(i).source);
+        ASSERT_EQ(place.index, again(i).index);
+        ++taken[place.source];
+      }
+      for (uint32_t f = 0; f < weights.size(); ++f) {
+        const double exact = static_cast<double>(count) * static_cast<double>(mixture.share(f)) /
+                             static_cast<double>(mixture.period());
+        ASSERT_LT(std::abs(static_cast<double>(taken[f]) - exact), most + 1e-9)
+            << "source " << f << " of " << weights.size() << " in " << first << " to " << first + count;
+      }
     }
   }
 }

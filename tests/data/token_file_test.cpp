@@ -40,16 +40,16 @@ TEST(TokenFile, HasWhatWasWritten) {
   for (const char* name : {"a", "a.idx", "a.bin"}) {
     const TokenFile file(folder / name);
     EXPECT_TRUE(file.has_side_car());
-    EXPECT_EQ(file.index().type(), TokenType::uint16);
+    EXPECT_EQ(file.index()->type(), TokenType::uint16);
     EXPECT_EQ(file.tokens(), 6u);
-    EXPECT_EQ(file.index().documents(), 3u) << "an empty document is none";
-    EXPECT_EQ(file.index().document_start(0), 0u);
-    EXPECT_EQ(file.index().document_start(1), 3u);
-    EXPECT_EQ(file.index().document_start(3), 6u);
-    EXPECT_EQ(file.index().first_document_from(0), 0u);
-    EXPECT_EQ(file.index().first_document_from(1), 1u);
-    EXPECT_EQ(file.index().first_document_from(3), 1u);
-    EXPECT_EQ(file.index().first_document_from(6), 3u);
+    EXPECT_EQ(file.index()->documents(), 3u) << "an empty document is none";
+    EXPECT_EQ(file.index()->document_start(0), 0u);
+    EXPECT_EQ(file.index()->document_start(1), 3u);
+    EXPECT_EQ(file.index()->document_start(3), 6u);
+    EXPECT_EQ(file.index()->first_document_from(0), 0u);
+    EXPECT_EQ(file.index()->first_document_from(1), 1u);
+    EXPECT_EQ(file.index()->first_document_from(3), 1u);
+    EXPECT_EQ(file.index()->first_document_from(6), 3u);
     EXPECT_EQ(file.facts().largest_token, 99);
     EXPECT_EQ(file.facts().vocabulary, 100);
     EXPECT_EQ(file.facts().tokenizer, "0123456789abcdef");
@@ -81,9 +81,9 @@ TEST(TokenFile, TypeFollowsTheVocabulary) {
   const TemporaryFolder folder;
   write_documents(folder / "narrow", {{65498}}, 65499);
   write_documents(folder / "wide", {{65499, 1}}, 65500);
-  EXPECT_EQ(TokenFile(folder / "narrow").index().type(), TokenType::uint16);
+  EXPECT_EQ(TokenFile(folder / "narrow").index()->type(), TokenType::uint16);
   const TokenFile wide(folder / "wide");
-  EXPECT_EQ(wide.index().type(), TokenType::int32);
+  EXPECT_EQ(wide.index()->type(), TokenType::int32);
   EXPECT_EQ(wide.facts().largest_token, 65499);
 }
 
@@ -135,10 +135,10 @@ TEST(TokenFile, ALongDocumentIsSeveralSequences) {
   writer.add(std::vector<int32_t>{12, 13, 14, 15});
   writer.finish();
   const TokenFile file(folder / "a");
-  EXPECT_EQ(file.index().sequences(), 6u);
-  EXPECT_EQ(file.index().documents(), 3u);
-  EXPECT_EQ(file.index().document_start(1), 2u);
-  EXPECT_EQ(file.index().document_start(2), 11u);
+  EXPECT_EQ(file.index()->sequences(), 6u);
+  EXPECT_EQ(file.index()->documents(), 3u);
+  EXPECT_EQ(file.index()->document_start(1), 2u);
+  EXPECT_EQ(file.index()->document_start(2), 11u);
   EXPECT_EQ(file.tokens(), 15u);
   file.verify();
 }
@@ -169,6 +169,105 @@ TEST(TokenFile, HashesDoNotDependOnThePieces) {
   file.verify();
   std::filesystem::remove(side_car_path(folder / "a.bin"));
   EXPECT_EQ(TokenFile(folder / "a").facts().block_hashes, file.facts().block_hashes);
+}
+
+// ---- a writer that goes on where another one ended
+
+std::string all_bytes(const TemporaryFolder& folder) {
+  return get_file(folder / "a.bin") + "|" + get_file(folder / "a.idx") + "|" +
+         get_file(folder / "a.bin.meta.toml");
+}
+
+TEST(TokenWriter, GoesOnFromEveryCommit) {
+  std::vector<Documents> parts{{{1, 2, 3}, {4}}, {{}, {5, 6, 7, 8, 9, 10, 11}}, {{12, 13}}, {{14}}};
+  const auto write = [](TokenWriter& writer, const Documents& documents) {
+    for (const auto& document : documents) {
+      writer.add(document);
+      writer.end_document();
+    }
+  };
+  std::string straight;
+  {
+    const TemporaryFolder folder;
+    TokenWriter writer(folder / "a", 100, "t", 3);
+    for (const Documents& part : parts) write(writer, part);
+    writer.finish();
+    straight = all_bytes(folder);
+    EXPECT_FALSE(std::filesystem::exists(folder / "a.lengths.partial"));
+  }
+  for (size_t commit = 0; commit <= parts.size(); ++commit) {
+    for (const bool torn : {false, true}) {
+      const TemporaryFolder folder;
+      TokenWriterState state;
+      {
+        TokenWriter writer(folder / "a", 100, "t", 3);
+        for (size_t i = 0; i < commit; ++i) write(writer, parts[i]);
+        if (torn) writer.add(std::vector<int32_t>{20, 21, 22, 23});  // a document that is open
+        state = writer.commit();
+        writer.keep();
+        writer.add(std::vector<int32_t>{70, 71, 72, 73, 74});  // lost with the process
+        writer.end_document();
+      }
+      EXPECT_TRUE(std::filesystem::exists(folder / "a.bin.partial"));
+      TokenWriter writer(folder / "a", 100, "t", state, 3);
+      EXPECT_EQ(writer.commit(), state);
+      if (torn) {
+        writer.add(std::vector<int32_t>{24, 25});
+        writer.end_document();
+      }
+      for (size_t i = commit; i < parts.size(); ++i) write(writer, parts[i]);
+      writer.finish();
+      if (!torn) {
+        EXPECT_EQ(all_bytes(folder), straight) << commit;
+      }
+      const TokenFile file(folder / "a");
+      file.verify();
+      EXPECT_EQ(file.facts().documents, 5u + (torn ? 1 : 0));
+      EXPECT_EQ(file.index()->documents(), file.facts().documents);
+    }
+  }
+}
+
+TEST(TokenWriter, AfterTheFilesHaveTheirNamesThereIsNothingToDo) {
+  const TemporaryFolder folder;
+  TokenWriterState state;
+  {
+    TokenWriter writer(folder / "a", 100, "t");
+    writer.add(std::vector<int32_t>{1, 2, 3});
+    writer.end_document();
+    state = writer.commit();
+    writer.finish();
+  }
+  const std::string bytes = all_bytes(folder);
+  put_file(folder / "a.lengths.partial", "left over");
+  TokenWriter again(folder / "a", 100, "t", state);
+  again.finish();
+  EXPECT_EQ(all_bytes(folder), bytes);
+  EXPECT_FALSE(std::filesystem::exists(folder / "a.lengths.partial"));
+}
+
+TEST(TokenWriter, RefusesToGoOnWithoutItsFiles) {
+  const TemporaryFolder folder;
+  TokenWriterState state;
+  {
+    TokenWriter writer(folder / "a", 100, "t");
+    writer.add(std::vector<int32_t>{1, 2, 3});
+    writer.end_document();
+    state = writer.commit();
+    writer.keep();
+  }
+  const std::string bin = get_file(folder / "a.bin.partial");
+  put_file(folder / "a.bin.partial", bin.substr(0, 5));
+  EXPECT_THAT(message_of<DataError>([&] { TokenWriter writer(folder / "a", 100, "t", state); }),
+              testing::AllOf(HasSubstr("a.bin.partial: found 5 bytes"), HasSubstr("at least 6")));
+  EXPECT_EQ(get_file(folder / "a.bin.partial").size(), 5u) << "nothing is lost by asking";
+  std::filesystem::remove(folder / "a.bin.partial");
+  EXPECT_THAT(message_of<DataError>([&] { TokenWriter writer(folder / "a", 100, "t", state); }),
+              HasSubstr("a.bin.partial: found no such file"));
+  put_file(folder / "a.bin.partial", bin);
+  std::filesystem::remove(folder / "a.lengths.partial");
+  EXPECT_THAT(message_of<DataError>([&] { TokenWriter writer(folder / "a", 100, "t", state); }),
+              HasSubstr("a.lengths.partial: found 0 bytes, expected at least 4"));
 }
 
 TEST(TokenFile, EmptyIsValid) {
@@ -304,8 +403,8 @@ TEST(TokenFile, DamagedBytesAreRefusedOrRead) {
       const TokenFile file(folder / "a");
       std::vector<int32_t> tokens(file.tokens());
       file.read(0, tokens, 1 << 30);
-      for (uint64_t d = 0; d <= file.index().documents(); ++d) {
-        ASSERT_LE(file.index().document_start(d), file.tokens());
+      for (uint64_t d = 0; d <= file.index()->documents(); ++d) {
+        ASSERT_LE(file.index()->document_start(d), file.tokens());
       }
     } catch (const DataError&) {
       ++refused;

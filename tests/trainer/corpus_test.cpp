@@ -2,7 +2,12 @@
 
 #include <vector>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "data/data_error.h"
+#include "tests/data/temporary_folder.h"
+#include "trainer/job/read_job.h"
 
 namespace penstock {
 namespace {
@@ -36,6 +41,56 @@ TEST(MaskDocuments, EveryTokenItsOwnDocument) {
   EXPECT_EQ(positions, (std::vector<int32_t>{0, 0, 0}));
   EXPECT_EQ(starts, (std::vector<int32_t>{0, 1, 2}));
   EXPECT_EQ(targets, (std::vector<int32_t>{-1, -1, 3}));
+}
+
+Job masked_job(const std::string& file) {
+  return parse_job(R"([run]
+name = "x"
+steps = 1
+[model]
+family = "gpt2"
+layers = 1
+hidden_size = 8
+heads = 1
+sequence_length = 5
+vocab_size = 50
+[data]
+train = [")" + file + R"("]
+document_mask = true
+[batch]
+global = 1
+micro = 1
+[learning_rate]
+max = 1e-3
+)",
+                   "job", {});
+}
+
+TEST(Corpus, MasksTheDocumentsOfAFileWithoutAnIndex) {
+  const tests::TemporaryFolder folder;
+  std::string bytes;
+  for (const char token : {1, 2, 9, 4, 9, 6}) bytes += {token, '\0'};
+  tests::put_file(folder / "a.bin", bytes);
+  const auto say = [&](std::optional<data::DocumentMark> mark) {
+    std::filesystem::remove(data::side_car_path(folder / "a.bin"));
+    const data::TokenFile file(folder / "a", data::HeaderlessFile{data::TokenType::uint16, mark});
+    data::write_side_car(file.bin_path(), file.facts());
+  };
+  say({});
+  EXPECT_THAT(
+      tests::message_of<data::DataError>([&] { Corpus corpus(masked_job(folder / "a"), nullptr, true); }),
+      testing::AllOf(testing::HasSubstr("nothing that says where documents begin"),
+                     testing::HasSubstr("--headerless uint16 --document-token ID")));
+  say(data::DocumentMark{9, false});
+  Corpus corpus(masked_job(folder / "a"), nullptr, true);
+  std::vector<std::vector<int32_t>> rows(4, std::vector<int32_t>(5));
+  std::vector<int64_t> samples(1);
+  HostMicroBatch batch{rows[0], rows[1], rows[2], rows[3], samples};
+  corpus.read_train(0, batch);
+  EXPECT_EQ(rows[0], (std::vector<int32_t>{1, 2, 9, 4, 9}));
+  EXPECT_EQ(rows[1], (std::vector<int32_t>{2, 9, -1, 9, 6}));
+  EXPECT_EQ(rows[2], (std::vector<int32_t>{0, 1, 2, 0, 1}));
+  EXPECT_EQ(rows[3], (std::vector<int32_t>{0, 0, 0, 3, 3}));
 }
 
 }  // namespace

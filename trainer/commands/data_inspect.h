@@ -11,14 +11,18 @@ namespace penstock::commands {
 struct DataInspectOptions {
   std::string prefix;
   std::string tokenizer;           ///< "": none
-  std::optional<uint64_t> sample;  ///< which piece of `length` tokens to show
+  std::optional<uint64_t> sample;  ///< of `length` + 1 tokens, as training reads them
   int64_t length = 64;
+  std::optional<uint64_t> seed;  ///< none: in the file's order
+  uint64_t epoch = 0;
+  std::string headerless;                 ///< "", "uint16" or "uint32"
+  std::optional<int32_t> document_token;  ///< of a headerless file
   bool json = false;
   bool write_side_car = false;
 };
 
-/// `penstock data inspect`: checks a pair of token files to the last byte and prints what is in it. Throws
-/// data::DataError.
+/// `penstock data inspect`: checks token files of any format to the last byte and prints what is in them.
+/// Throws data::DataError.
 void run_data_inspect(const DataInspectOptions& options);
 
 /// Registers `inspect` under `parent`; when it is the command given, its callback runs it and sets exit_code.

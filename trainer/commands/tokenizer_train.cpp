@@ -11,7 +11,7 @@
 #include "data/document_reader.h"
 #include "data/file_writer.h"
 #include "data/tokenizer_json.h"
-#include "trainer/commands/input_size.h"
+#include "trainer/commands/input_files.h"
 #include "trainer/commands/number_check.h"
 #include "trainer/commands/run_command.h"
 #include "trainer/report/progress_bar.h"
@@ -24,15 +24,16 @@ using report::ProgressUnit;
 constexpr int64_t largest_vocabulary = int64_t{1} << 24;
 
 void count_words(const TokenizerTrainOptions& options, data::BpeTrainer& trainer) {
-  report::ProgressBar bar({"counting words", "B", ProgressUnit::bytes, total_input_bytes(options.inputs)});
+  const std::vector<InputFile> inputs = input_files(options.inputs);
+  report::ProgressBar bar({"counting words", "B", ProgressUnit::bytes, total_bytes(inputs)});
   uint64_t before = 0;
-  for (const std::string& input : options.inputs) {
-    data::DocumentReader reader(input, data::DocumentSeparator::file);
+  for (const InputFile& input : inputs) {
+    data::DocumentReader reader(input.path, data::DocumentSeparator::file, options.json_lines);
     while (const auto piece = reader.next()) {
       trainer.add_text(piece->text);
-      bar.update(before + reader.consumed());
+      bar.update(before + reader.file_consumed());
     }
-    before += reader.consumed();
+    before += reader.file_consumed();
   }
   bar.update(before);
   bar.finish();
@@ -78,10 +79,12 @@ CLI::App* add_tokenizer_train(CLI::App& parent, int& exit_code) {
   auto options = std::make_shared<TokenizerTrainOptions>();
   CLI::App* command = parent.add_subcommand("train", "Train a byte-level BPE tokenizer on text");
   command
-      ->add_option("--input", options->inputs,
-                   "text files, UTF-8; .jsonl: a \"text\" each line; -: standard input")
+      ->add_option(
+          "--input", options->inputs,
+          "text files, UTF-8; .jsonl: a \"text\" each line; packed by gzip or zstd too; -: standard input")
       ->required()
       ->type_name("FILE...");
+  command->add_flag("--json-lines", options->json_lines, "inputs are JSON lines, whatever their names");
   command
       ->add_option("--vocab-size", options->vocabulary,
                    "tokens in all: <|endoftext|>, the 256 bytes, and merges")
@@ -98,7 +101,7 @@ CLI::App* add_tokenizer_train(CLI::App& parent, int& exit_code) {
   command->footer(
       "Examples:\n"
       "  penstock tokenizer train --input book.txt --vocab-size 4096 --output tokenizer.json\n"
-      "  zcat *.txt.gz | penstock tokenizer train --input - --vocab-size 32768 --output tokenizer.json");
+      "  penstock tokenizer train --input 'books/*.txt.gz' --vocab-size 32768 --output tokenizer.json");
   command->callback([options, &exit_code] {
     exit_code = run_command([&] {
       run_tokenizer_train(*options);

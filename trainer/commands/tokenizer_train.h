@@ -10,6 +10,7 @@ namespace penstock::commands {
 
 struct TokenizerTrainOptions {
   std::vector<std::string> inputs;
+  bool json_lines = false;
   int64_t vocabulary = 0;
   int64_t min_frequency = 2;
   std::string output;

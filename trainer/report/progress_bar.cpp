@@ -55,7 +55,11 @@ std::string format_duration(double seconds) {
 }
 
 ProgressBar::ProgressBar(ProgressOptions options, ProgressTarget target)
-    : options_(std::move(options)), target_(std::move(target)), start_(target_.now()), drawn_(start_) {
+    : options_(std::move(options)),
+      target_(std::move(target)),
+      start_(target_.now()),
+      drawn_(start_),
+      done_(options_.before) {
   if (target_.redraw) draw(false);
 }
 
@@ -82,7 +86,8 @@ void ProgressBar::finish() {
 
 std::string ProgressBar::line(bool last) const {
   const double seconds = std::chrono::duration<double>(target_.now() - start_).count();
-  const double rate = seconds > 0 ? static_cast<double>(done_) / seconds : 0;
+  const double rate =
+      seconds > 0 ? static_cast<double>(done_ - std::min(done_, options_.before)) / seconds : 0;
   std::string text = options_.label + " ";
   std::string tail = format_amount(done_, options_.kind, options_.unit);
   if (options_.total && *options_.total > 0) {

@@ -17,6 +17,7 @@ struct ProgressOptions {
   std::string unit = "B";  ///< after the numbers: "B", "tokens"
   ProgressUnit kind = ProgressUnit::bytes;
   std::optional<uint64_t> total;  ///< unknown: no share, no remaining time
+  uint64_t before = 0;            ///< done by an earlier process: it says nothing about the rate
 };
 
 /// Where a bar is drawn: on a terminal one line is redrawn, at most ten times a second, else (a file, a pipe,

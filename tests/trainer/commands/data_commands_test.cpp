@@ -1,17 +1,22 @@
 // The data commands as a user gives them: arguments in, files, output and status out.
 #include <csignal>
+#include <functional>
 #include <thread>
 
 #include <CLI/CLI.hpp>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "data/encoder.h"
+#include "data/sampler.h"
 #include "data/token_file.h"
 #include "data/tokenizer_json.h"
+#include "tests/data/packed.h"
 #include "tests/data/temporary_folder.h"
 #include "trainer/commands/data_inspect.h"
 #include "trainer/commands/data_prepare.h"
@@ -115,7 +120,9 @@ TEST_F(DataCommands, TrainPrepareInspect) {
   EXPECT_EQ(object["documents"], 1);
   EXPECT_EQ(object["vocabulary"], 300);
   EXPECT_EQ(object["tokenizer_matches"], true);
-  EXPECT_EQ(object["sample"]["tokens"].size(), 64u);
+  EXPECT_EQ(object["sample"]["tokens"].size(), 65u);
+  EXPECT_EQ(object["sample"]["first_token"], 64);
+  EXPECT_EQ(object["format"], "megatron");
 }
 
 TEST_F(DataCommands, EverySeparatorKeepsTheText) {
@@ -139,8 +146,8 @@ TEST_F(DataCommands, ValidationTakesDrawnDocuments) {
       0);
   const data::TokenFile training(folder_ / "t");
   const data::TokenFile validation(folder_ / "t-validation");
-  EXPECT_EQ(training.index().documents(), 36u);
-  EXPECT_EQ(validation.index().documents(), 4u);
+  EXPECT_EQ(training.index()->documents(), 36u);
+  EXPECT_EQ(validation.index()->documents(), 4u);
 }
 
 TEST_F(DataCommands, ValidationOfOneDocumentIsItsEnd) {
@@ -267,8 +274,163 @@ TEST_F(DataCommands, InspectRefusesASampleThatIsNotThere) {
   EXPECT_EQ(outcome.status, 3);
   EXPECT_THAT(outcome.error, HasSubstr("found sample 100000, expected 0 to "));
   const data::TokenFile file(folder_ / "t");
-  const std::string last = std::to_string((file.tokens() - 1) / 64);
+  const std::string last = std::to_string((file.tokens() - 1) / 64 - 1);
   EXPECT_EQ(run({"data", "inspect", folder_ / "t", "--sample", last}).status, 0);
+}
+
+// A sample is shown as the run with that seed reads it.
+TEST_F(DataCommands, InspectShowsTheSamplesOfTraining) {
+  ASSERT_EQ(prepare("text.txt", "t", {"--document-separator", "blank-line"}).status, 0);
+  data::SamplerOptions options;
+  options.sources = {{folder_ / "t", std::nullopt}};
+  options.sequence_length = 100;
+  options.vocabulary = 300;
+  options.seed = 7;
+  const data::Sampler sampler(options);
+  std::vector<int32_t> inputs(100);
+  std::vector<int32_t> targets(100);
+  std::vector<int32_t> positions(100);
+  std::vector<int32_t> starts(100);
+  const uint64_t index = 2 * sampler.samples_per_epoch() + 5;
+  starts.resize(sampler.read(index, {inputs, targets, positions, starts}));
+  ASSERT_GE(starts.size(), 1u);
+  const std::vector<std::string> arguments{
+      "data",   "inspect", folder_ / "t", "--sample", "5",           "--length",          "100",
+      "--seed", "7",       "--epoch",     "2",        "--tokenizer", folder_ / "tok.json"};
+  std::vector<std::string> as_json = arguments;
+  as_json.emplace_back("--json");
+  const auto sample = nlohmann::json::parse(run(as_json).out)["sample"];
+  EXPECT_EQ(sample["first_token"], sampler.place(index).first_token);
+  inputs.push_back(targets.back());
+  EXPECT_EQ(sample["tokens"].get<std::vector<int32_t>>(), inputs);
+  EXPECT_EQ(sample["document_starts"].get<std::vector<int32_t>>(), starts);
+  const Outcome shown = run(arguments);
+  EXPECT_THAT(shown.out, AllOf(HasSubstr("sample 5 of epoch 2 with seed 7: tokens "),
+                               HasSubstr("--- a document begins at " + std::to_string(starts[0]) + ": ")));
+  EXPECT_EQ(run({"data", "inspect", folder_ / "t", "--seed", "7"}).status, -1);
+  EXPECT_EQ(run({"data", "inspect", folder_ / "t", "--sample", "1", "--epoch", "7"}).status, -1);
+}
+
+TEST_F(DataCommands, InspectReadsHeaderlessFiles) {
+  std::string bytes;
+  for (const int token : {1, 2, 0, 4, 0, 6}) bytes += {static_cast<char>(token), '\0'};
+  put_file(folder_ / "train.bin", bytes);
+  const std::string file = folder_ / "train.bin";
+  const Outcome refused = run({"data", "inspect", file});
+  EXPECT_EQ(refused.status, 3);
+  EXPECT_THAT(refused.error,
+              HasSubstr("penstock data inspect " + file + " --headerless uint16 --write-side-car"));
+  EXPECT_EQ(run({"data", "inspect", file, "--document-token", "5"}).status, -1);
+  const auto unknown =
+      nlohmann::json::parse(run({"data", "inspect", file, "--headerless", "uint16", "--json"}).out);
+  EXPECT_EQ(unknown["documents_known"], false);
+  EXPECT_THAT(run({"data", "inspect", file, "--headerless", "uint16"}).out,
+              HasSubstr("nothing says where they begin"));
+  EXPECT_EQ(
+      run({"data", "inspect", file, "--headerless", "uint16", "--document-token", "0", "--write-side-car"})
+          .status,
+      0);
+  const auto known =
+      nlohmann::json::parse(run({"data", "inspect", file, "--json", "--sample", "0", "--length", "5"}).out);
+  EXPECT_EQ(known["format"], "headerless");
+  EXPECT_EQ(known["documents"], 3);
+  EXPECT_EQ(known["document_token"], 0);
+  EXPECT_EQ(known["sample"]["document_starts"], (std::vector<int>{0, 3}));
+  // With a tokenizer its end of text ends documents.
+  std::filesystem::remove(data::side_car_path(file));
+  const auto by_tokenizer = nlohmann::json::parse(
+      run({"data", "inspect", file, "--headerless", "uint16", "--tokenizer", folder_ / "tok.json", "--json"})
+          .out);
+  EXPECT_EQ(by_tokenizer["document_token"], *data::load_tokenizer(folder_ / "tok.json").end_of_text());
+  ASSERT_EQ(prepare("text.txt", "t").status, 0);
+  EXPECT_THAT(run({"data", "inspect", folder_ / "t", "--headerless", "uint16"}).error,
+              HasSubstr("a file of the format megatron"));
+}
+
+TEST_F(DataCommands, PatternsAndPackedInputs) {
+  std::filesystem::create_directory(folder_ / "in");
+  put_file(folder_ / "in/b.txt", "two\n");
+  put_file(folder_ / "in/a.txt", tests::gzip("one\n"));
+  put_file(folder_ / "in/c.jsonl.zst", tests::zstd("{\"text\": \"three\"}\n"));
+  ASSERT_EQ(prepare("in/*", "p", {"--document-separator", "line"}).status, 0);
+  EXPECT_EQ(tokens_as_text(folder_ / "p", folder_ / "tok.json"),
+            "one<|endoftext|>two<|endoftext|>three<|endoftext|>");
+  const Outcome none = prepare("in/*.json", "p");
+  EXPECT_EQ(none.status, 3);
+  EXPECT_THAT(none.error, HasSubstr("no file of this name and none that this pattern matches"));
+  put_file(folder_ / "in/[x].txt", "brackets");
+  EXPECT_EQ(prepare("in/[x].txt", "q").status, 0) << "a name that is one is no pattern";
+  put_file(folder_ / "lines", "{\"text\": \"four\"}\n");
+  ASSERT_EQ(prepare("lines", "r", {"--json-lines"}).status, 0);
+  EXPECT_EQ(tokens_as_text(folder_ / "r", folder_ / "tok.json"), "four<|endoftext|>");
+  put_file(folder_ / "cut.gz", tests::gzip(verses(300)).substr(0, 500));
+  const Outcome cut = prepare("cut.gz", "s");
+  EXPECT_EQ(cut.status, 3);
+  EXPECT_THAT(cut.error, HasSubstr("cut.gz: byte 500: found the end of the file within a gzip stream"));
+  put_file(folder_ / "packed.gz", tests::gzip(verses(300)));
+  EXPECT_THAT(prepare("packed.gz", "s", {"--validation-fraction", "0.1"}).error, HasSubstr("a packed file"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "s.bin.partial"));
+}
+
+TEST_F(DataCommands, ValidationTakesAtMostSoManyDocuments) {
+  ASSERT_EQ(prepare("text.txt", "t", {"--document-separator", "line", "--validation-documents", "4"}).status,
+            0);
+  EXPECT_EQ(data::TokenFile(folder_ / "t-validation").facts().documents, 4u);
+  EXPECT_EQ(data::TokenFile(folder_ / "t").facts().documents, 196u);
+  const Outcome few = prepare(
+      "text.txt", "t",
+      {"--document-separator", "line", "--validation-documents", "400", "--validation-fraction", "0.1"});
+  EXPECT_EQ(few.status, 0);
+  EXPECT_THAT(few.error,
+              HasSubstr("20 documents were drawn for validation, fewer than 400: one of 10 in a row"));
+  EXPECT_THAT(prepare("text.txt", "t", {"--validation-documents", "4"}).error,
+              HasSubstr("a text file that is one document"));
+}
+
+// Resident memory at its highest, of a process that does nothing else.
+size_t peak_of(const std::function<void()>& work) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    try {
+      work();
+    } catch (...) {
+      ::_exit(1);
+    }
+    ::_exit(0);
+  }
+  int status = 0;
+  struct rusage usage {};
+  EXPECT_EQ(::wait4(child, &status, 0, &usage), child);
+  EXPECT_EQ(status, 0);
+  return static_cast<size_t>(usage.ru_maxrss) * 1024;
+}
+
+// A document a line, packed: what would grow with text, with documents or with members would show.
+TEST_F(DataCommands, MemoryDoesNotGrowWithTheInput) {
+  std::string lines;
+  while (lines.size() < 2'000'000) lines += "of " + std::to_string(lines.size() % 997) + "\n";
+  const std::string member = tests::gzip(lines);
+  const auto peak = [&](int members) {
+    std::string packed;
+    for (int i = 0; i < members; ++i) packed += member;
+    put_file(folder_ / "big.gz", packed);
+    DataPrepareOptions options;
+    options.inputs = {folder_ / "big.gz"};
+    options.tokenizer = folder_ / "tok.json";
+    options.output = folder_ / "big";
+    options.separator = data::DocumentSeparator::line;
+    return peak_of([&] {
+      static_cast<void>(std::freopen("/dev/null", "w", stdout));
+      static_cast<void>(std::freopen("/dev/null", "w", stderr));
+      run_data_prepare(options);
+    });
+  };
+  const size_t small = peak(4);
+  const size_t large = peak(24);
+  EXPECT_GT(data::TokenFile(folder_ / "big").facts().documents, 6'000'000u);
+  EXPECT_LT(large, small + (size_t{12} << 20))
+      << "48 MB of text and 6 million documents against a sixth of that";
+  EXPECT_LT(large, size_t{300} << 20);
 }
 
 TEST(DocumentDraw, TakesOneOfEachBlock) {

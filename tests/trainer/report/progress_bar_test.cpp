@@ -94,6 +94,17 @@ TEST_F(Bar, WorksWithoutATotal) {
   EXPECT_EQ(drawn(), "reading 5.0 kB  2.5 kB/s  in 2.0 s\n");
 }
 
+TEST_F(Bar, WhatAnEarlierProcessDidIsNoRate) {
+  ProgressBar bar({"preparing", "B", ProgressUnit::bytes, 10'000, 5000}, target(false));
+  wait(10'000);
+  bar.update(6000);
+  wait(1000);
+  bar.finish();
+  EXPECT_EQ(drawn(),
+            "preparing  60 % 6.0 kB / 10.0 kB  40.0 s left  100 B/s\n"
+            "preparing  60 % 6.0 kB / 10.0 kB  90 B/s  in 11.0 s\n");
+}
+
 TEST_F(Bar, SurvivesNothingAndTooMuch) {
   ProgressBar none({"empty", "B", ProgressUnit::bytes, 0}, target(false));
   none.finish();
