@@ -94,23 +94,14 @@ void EvaluationText::read(int64_t first, std::span<int32_t> out) const {
 }
 
 size_t EvaluationText::document_starts(int64_t first, std::span<int32_t> out) const {
+  if (file_) return file_->document_starts(static_cast<uint64_t>(first), out);
   size_t count = 0;
   const auto end = first + static_cast<int64_t>(out.size());
-  const auto add = [&](int64_t start) {
-    if (count > 0 && out[count - 1] == start - first) return;  // an empty document before it
-    out[count++] = static_cast<int32_t>(start - first);
-  };
-  if (file_) {
-    const data::TokenIndex& index = file_->index();
-    for (uint64_t d = index.first_document_from(static_cast<uint64_t>(first)); d < index.documents(); ++d) {
-      if (static_cast<int64_t>(index.document_start(d)) >= end) break;
-      add(static_cast<int64_t>(index.document_start(d)));
-    }
-    return count;
-  }
   for (auto at = std::lower_bound(documents_.begin(), documents_.end(), first);
-       at != documents_.end() && *at < end; ++at)
-    add(*at);
+       at != documents_.end() && *at < end; ++at) {
+    const auto place = static_cast<int32_t>(*at - first);
+    if (count == 0 || out[count - 1] != place) out[count++] = place;  // else an empty document is before it
+  }
   return count;
 }
 
