@@ -42,7 +42,7 @@ EvaluationText::EvaluationText(const std::string& path, const Job& job, const da
     if (opens || world.rank() == 0) {
       file_ = std::make_unique<data::TokenFile>(path);
       file_->require_vocabulary(vocabulary_);
-      check_tokenizer(job, *file_, tokenizer);
+      check_token_file(job, *file_, tokenizer);
       tokens_ = static_cast<int64_t>(file_->tokens());
     }
     std::array<int64_t, 1> tokens{tokens_};
