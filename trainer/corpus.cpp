@@ -20,29 +20,6 @@ data::SamplerOptions options_of(const Job& job) {
   return options;
 }
 
-void check_tokenizer(const Job& job, const data::Sampler& sampler, const data::Tokenizer* tokenizer) {
-  for (const auto& file : sampler.files()) check_tokenizer(job, *file, tokenizer);
-}
-
-// A mask that finds no borders would be none, in silence.
-void check_documents(const Job& job, const data::Sampler& sampler) {
-  if (!job.data.document_mask) return;
-  for (const auto& file : sampler.files()) {
-    if (file->knows_documents()) continue;
-    throw data::DataError(data::Fault{
-        data::side_car_path(file->bin_path()),
-        {},
-        "nothing that says where documents begin",
-        "document_token, as data.document_mask = true needs it",
-        fmt::format(
-            "delete it and write it again: penstock data inspect {} --headerless {} --document-token ID "
-            "--write-side-car, or leave data.document_mask out",
-            file->bin_path(), data::token_type_name(file->type()))});
-  }
-}
-
-}  // namespace
-
 // Ids mean what the tokenizer that made them says: with another one of no smaller vocabulary a run would
 // train without complaint, and write nonsense.
 void check_tokenizer(const Job& job, const data::TokenFile& file, const data::Tokenizer* tokenizer) {
@@ -53,6 +30,31 @@ void check_tokenizer(const Job& job, const data::TokenFile& file, const data::To
       fmt::format("{}: found token ids of the tokenizer with fingerprint {}, expected {}, that of {} "
                   "(data.tokenizer); name the tokenizer that made the file, or prepare the data again",
                   file.bin_path(), made_with, tokenizer->fingerprint(), job.data.tokenizer));
+}
+
+// A mask that finds no borders would be none, in silence.
+void check_documents(const Job& job, const data::TokenFile& file) {
+  if (!job.data.document_mask || file.knows_documents()) return;
+  throw data::DataError(data::Fault{
+      data::side_car_path(file.bin_path()),
+      {},
+      "nothing that says where documents begin",
+      "document_token, as data.document_mask = true needs it",
+      fmt::format(
+          "delete it and write it again: penstock data inspect {} --headerless {} --document-token ID "
+          "--write-side-car, or leave data.document_mask out",
+          file.bin_path(), data::token_type_name(file.type()))});
+}
+
+void check_files(const Job& job, const data::Sampler& sampler, const data::Tokenizer* tokenizer) {
+  for (const auto& file : sampler.files()) check_token_file(job, *file, tokenizer);
+}
+
+}  // namespace
+
+void check_token_file(const Job& job, const data::TokenFile& file, const data::Tokenizer* tokenizer) {
+  check_tokenizer(job, file, tokenizer);
+  check_documents(job, file);
 }
 
 std::shared_ptr<const data::Tokenizer> Corpus::open_tokenizer(Job& job) {
@@ -78,15 +80,13 @@ Corpus::Corpus(const Job& job, const data::Tokenizer* tokenizer, bool opens_file
     train.sources.push_back({source.path, weighted ? std::optional<double>(source.weight) : std::nullopt});
   }
   train_ = std::make_unique<data::Sampler>(std::move(train));
-  check_tokenizer(job, *train_, tokenizer);
-  check_documents(job, *train_);
+  check_files(job, *train_, tokenizer);
   if (!job.data.validation.empty()) {
     data::SamplerOptions validation = options_of(job);
     validation.sources.push_back({job.data.validation, std::nullopt});
     validation.shuffle = false;
     validation_ = std::make_unique<data::Sampler>(std::move(validation));
-    check_tokenizer(job, *validation_, tokenizer);
-    check_documents(job, *validation_);
+    check_files(job, *validation_, tokenizer);
   }
 }
 

@@ -42,7 +42,7 @@ EvaluationText::EvaluationText(const std::string& path, const Job& job, const da
     if (opens || world.rank() == 0) {
       file_ = std::make_unique<data::TokenFile>(path);
       file_->require_vocabulary(vocabulary_);
-      check_tokenizer(job, *file_, tokenizer);
+      check_token_file(job, *file_, tokenizer);
       tokens_ = static_cast<int64_t>(file_->tokens());
     }
     std::array<int64_t, 1> tokens{tokens_};
@@ -99,8 +99,8 @@ size_t EvaluationText::document_starts(int64_t first, std::span<int32_t> out) co
   const auto end = first + static_cast<int64_t>(out.size());
   for (auto at = std::lower_bound(documents_.begin(), documents_.end(), first);
        at != documents_.end() && *at < end; ++at) {
-    const auto start = static_cast<int32_t>(*at - first);
-    if (count == 0 || out[count - 1] != start) out[count++] = start;  // an empty document may come before it
+    const auto place = static_cast<int32_t>(*at - first);
+    if (count == 0 || out[count - 1] != place) out[count++] = place;  // else an empty document is before it
   }
   return count;
 }
