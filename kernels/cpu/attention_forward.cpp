@@ -144,17 +144,18 @@ void run_attention_forward(const AttentionCall<T>& call) {
     const int64_t head = block % heads % call.shape.heads;
     const int64_t group = head / call.heads_per_group();
     const int64_t first = tile * attention_tile;
-    const ForwardTile<T> at{.query = call.qkv + call.query(batch, first, head),
-                            .query_row = call.row(),
-                            .key = call.qkv + call.key(batch, 0, group),
-                            .value = call.qkv + call.value(batch, 0, group),
-                            .key_row = call.row(),
-                            .out = call.out + call.out_at(batch, first, head),
-                            .out_row = call.out_row(),
-                            .lse = call.lse + call.lse_at(batch, first, head),
-                            .starts = call.starts == nullptr ? nullptr : call.starts + batch * call.shape.tokens,
-                            .tokens = call.shape.tokens,
-                            .head_dim = call.shape.head_dim};
+    const ForwardTile<T> at{
+        .query = call.qkv + call.query(batch, first, head),
+        .query_row = call.row(),
+        .key = call.qkv + call.key(batch, 0, group),
+        .value = call.qkv + call.value(batch, 0, group),
+        .key_row = call.row(),
+        .out = call.out + call.out_at(batch, first, head),
+        .out_row = call.out_row(),
+        .lse = call.lse + call.lse_at(batch, first, head),
+        .starts = call.starts == nullptr ? nullptr : call.starts + batch * call.shape.tokens,
+        .tokens = call.shape.tokens,
+        .head_dim = call.shape.head_dim};
     forward_tile(at, tile, call.workspace + thread_index() * bytes);
   });
 }
