@@ -163,9 +163,12 @@ struct BackwardTiles {
   void store_query_gradients(const AttentionCall<T>& call, const TileRange& queries, int64_t batch,
                              int64_t head) const {
     const float scale = call.scale();
+    float* const rows = query_rows;  // (count, width): no longer needed as queries
+    transpose(dquery, attention_tile, head_dim, queries.count, rows, width);
     for (int64_t q = 0; q < queries.count; ++q) {
       T* const to = call.dqkv + call.query(batch, queries.first + q, head);
-      for (int64_t c = 0; c < head_dim; ++c) store(to[c], dquery[c * attention_tile + q] * scale);
+#pragma omp simd
+      for (int64_t c = 0; c < head_dim; ++c) store(to[c], rows[q * width + c] * scale);
     }
   }
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "kernels/cpu/lanes.h"
+#include "kernels/cpu/transpose.h"
 #include "kernels/device/bfloat16.h"
 #include "kernels/device/float16.h"
 #include "kernels/math/attention.h"
@@ -134,9 +135,7 @@ void convert_rows(const T* from, int64_t from_row, int64_t rows, int64_t head_di
 /// to (head_dim, 64) = from (count, width)ᵀ; zero in the lanes without a row.
 inline void transpose_rows(const float* from, int64_t width, int64_t count, int64_t head_dim, float* to) {
   if (count < attention_tile) std::fill(to, to + head_dim * attention_tile, 0.0F);
-  for (int64_t row = 0; row < count; ++row) {
-    for (int64_t c = 0; c < head_dim; ++c) to[c * attention_tile + row] = from[row * width + c];
-  }
+  transpose(from, width, count, head_dim, to, attention_tile);
 }
 
 /// Hands out pieces of one thread's part of the workspace.

@@ -41,11 +41,14 @@ dnnl::memory::data_type type_of(DType dtype) {
   }
 }
 
-/// A matrix stored row by row, seen as itself or as its transpose.
-dnnl::memory::desc matrix(int64_t rows, int64_t columns, DType dtype, bool transposed) {
-  return {{rows, columns},
-          type_of(dtype),
-          transposed ? dnnl::memory::dims{1, rows} : dnnl::memory::dims{columns, 1}};
+/// A matrix stored row by row, seen as itself or as its transpose; `row`: elements from a stored row to the
+/// next.
+dnnl::memory::desc matrix(int64_t rows, int64_t columns, DType dtype, bool transposed, int64_t row) {
+  return {
+      {rows, columns}, type_of(dtype), transposed ? dnnl::memory::dims{1, row} : dnnl::memory::dims{row, 1}};
+}
+dnnl::memory::desc matrix(int64_t rows, int64_t columns, DType dtype) {
+  return matrix(rows, columns, dtype, false, columns);
 }
 
 std::string describe(const ProductShape& shape) {
@@ -53,12 +56,14 @@ std::string describe(const ProductShape& shape) {
                      shape.depth, shape.depth, shape.columns, name_of(shape.out));
 }
 
-dnnl::matmul::primitive_desc describe_primitive(const ProductShape& shape) {
-  const dnnl::memory::desc a = matrix(shape.rows, shape.depth, shape.in, shape.a_transposed);
-  const dnnl::memory::desc b = matrix(shape.depth, shape.columns, shape.in, shape.b_transposed);
-  const dnnl::memory::desc y = matrix(shape.rows, shape.columns, shape.out, false);
-  const dnnl::memory::desc bias =
-      shape.bias ? matrix(1, shape.columns, DType::fp32, false) : dnnl::memory::desc();
+/// `shape` is a piece of a product of depth `whole`.
+dnnl::matmul::primitive_desc describe_primitive(const ProductShape& shape, int64_t whole) {
+  const dnnl::memory::desc a =
+      matrix(shape.rows, shape.depth, shape.in, shape.a_transposed, shape.a_transposed ? shape.rows : whole);
+  const dnnl::memory::desc b = matrix(shape.depth, shape.columns, shape.in, shape.b_transposed,
+                                      shape.b_transposed ? whole : shape.columns);
+  const dnnl::memory::desc y = matrix(shape.rows, shape.columns, shape.out);
+  const dnnl::memory::desc bias = shape.bias ? matrix(1, shape.columns, DType::fp32) : dnnl::memory::desc();
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   if (shape.accumulate) {
@@ -76,8 +81,8 @@ dnnl::matmul::primitive_desc describe_primitive(const ProductShape& shape) {
 /// A primitive with its memory objects, whose handles are set at each run.
 class Primitive {
  public:
-  explicit Primitive(const ProductShape& shape)
-      : description_(describe_primitive(shape)),
+  Primitive(const ProductShape& shape, int64_t whole_depth)
+      : description_(describe_primitive(shape, whole_depth)),
         primitive_(description_),
         shape_(shape),
         workspace_bytes_(description_.scratchpad_desc().get_size()) {
@@ -85,7 +90,7 @@ class Primitive {
     add(DNNL_ARG_WEIGHTS, description_.weights_desc());
     add(DNNL_ARG_DST, description_.dst_desc());
     add(DNNL_ARG_SCRATCHPAD, description_.scratchpad_desc());
-    if (shape.bias) add(DNNL_ARG_BIAS, matrix(1, shape.columns, DType::fp32, false));
+    if (shape.bias) add(DNNL_ARG_BIAS, matrix(1, shape.columns, DType::fp32));
   }
 
   // Kept, because asking the library allocates, and every call checks its workspace.
@@ -118,18 +123,29 @@ class Primitive {
   size_t count_ = 0;
 };
 
-/// A product of fp16 as it is computed: in fp32.
+/// Depth of the pieces that a product's sums run in, one after the other.
+int64_t piece_depth(const ProductShape& shape) {
+  if (shape.a_transposed) return std::min(shape.depth, Product::depth_block);
+  const int64_t pieces = (shape.depth + Product::longest_depth - 1) / Product::longest_depth;
+  if (pieces <= 1) return shape.depth;
+  constexpr int64_t multiple = 64;
+  return ((shape.depth + pieces - 1) / pieces + multiple - 1) / multiple * multiple;
+}
+
+/// A product as it is computed: fp16 in fp32, and sums of several pieces too.
 ProductShape computed(ProductShape shape) {
+  const bool pieces = piece_depth(shape) < shape.depth;
+  if (shape.out == DType::fp16 || pieces) shape.out = DType::fp32;
   if (shape.in == DType::fp16) shape.in = DType::fp32;
-  if (shape.out == DType::fp16) shape.out = DType::fp32;
   return shape;
 }
 
-/// Where the wide copies of fp16 operands lie in the workspace, before the primitives' own.
+/// Where the fp32 copies of narrower operands lie in the workspace, before the primitives' own.
 struct WideOperands {
   explicit WideOperands(const ProductShape& shape)
-      : in(shape.in == DType::fp16),
-        out(shape.out == DType::fp16),
+      : in(computed(shape).in != shape.in),
+        out(computed(shape).out != shape.out),
+        y(shape.out),
         a_elements(shape.rows * shape.depth),
         b_elements(shape.depth * shape.columns),
         y_elements(shape.rows * shape.columns),
@@ -141,6 +157,7 @@ struct WideOperands {
 
   bool in;   ///< whether a and b are widened
   bool out;  ///< whether y is rounded
+  DType y;   ///< to what
   int64_t a_elements, b_elements, y_elements;
   size_t b_place, y_place, end;
 };
@@ -148,25 +165,27 @@ struct WideOperands {
 }  // namespace
 
 struct Product::Impl {
-  explicit Impl(const ProductShape& whole) : shape(computed(whole)), wide(whole), stream(engine()) {
-    if (!shape.a_transposed || shape.depth <= depth_block) {
-      first.emplace(shape);
-      return;
-    }
-    ProductShape piece = shape;
-    piece.depth = depth_block;
-    first.emplace(piece);
-    piece.depth = shape.depth % depth_block;
-    if (piece.depth > 0) last.emplace(piece);
+  explicit Impl(const ProductShape& whole)
+      : shape(computed(whole)), wide(whole), piece(piece_depth(whole)), stream(engine()) {
+    ProductShape part = shape;
+    part.depth = piece;
+    first.emplace(part, shape.depth);
+    part.accumulate = true;
+    part.bias = false;
+    if (!shape.accumulate && shape.depth >= 2 * piece) next.emplace(part, shape.depth);
+    part.depth = shape.depth % piece;
+    if (part.depth > 0) last.emplace(part, shape.depth);
   }
 
   void run(const void* a, const void* b, const void* bias, void* y, void* workspace);
 
   ProductShape shape;
   WideOperands wide;
+  int64_t piece;
   dnnl::stream stream;
-  std::optional<Primitive> first;  ///< the whole product, or one block of depth_block
-  std::optional<Primitive> last;   ///< the block that remains
+  std::optional<Primitive> first;  ///< the whole product, or its first piece
+  std::optional<Primitive> next;   ///< the whole pieces behind it; absent: `first`, which accumulates
+  std::optional<Primitive> last;   ///< the shorter piece that remains
 };
 
 Product::Product(const ProductShape& shape, int threads) {
@@ -191,8 +210,11 @@ Product::~Product() {
 Product::Product(Product&&) noexcept = default;
 
 size_t Product::workspace_bytes() const {
-  return impl_->wide.end +
-         std::max(impl_->first->workspace_bytes(), impl_->last ? impl_->last->workspace_bytes() : 0);
+  size_t bytes = 0;
+  for (const auto* primitive : {&impl_->first, &impl_->next, &impl_->last}) {
+    if (*primitive) bytes = std::max(bytes, (*primitive)->workspace_bytes());
+  }
+  return impl_->wide.end + bytes;
 }
 
 void Product::run(const void* a, const void* b, const void* bias, void* y, void* workspace) {
@@ -206,23 +228,23 @@ void Product::run(const void* a, const void* b, const void* bias, void* y, void*
     b = at(wide.b_place);
   }
   impl_->run(a, b, bias, wide.out ? at(wide.y_place) : y, memory + wide.end);
-  if (wide.out) convert_elements(at(wide.y_place), wide.y_elements, static_cast<float16*>(y));
+  if (!wide.out) return;
+  math::with_element(
+      wide.y, [&]<class T>(T) { convert_elements(at(wide.y_place), wide.y_elements, static_cast<T*>(y)); });
 }
 
 void Product::Impl::run(const void* a, const void* b, const void* bias, void* y, void* workspace) {
-  if (!shape.a_transposed) {
-    first->run(stream, a, b, bias, y, workspace);
-    return;
-  }
   const auto* a_bytes = static_cast<const char*>(a);
   const auto* b_bytes = static_cast<const char*>(b);
   const auto element = static_cast<int64_t>(size_of(shape.in));
-  // Element (k, 0) of b as stored: a row further where it is (K,N), an element further where it is (N,K).
-  const int64_t b_step = shape.b_transposed ? 1 : shape.columns;
-  for (int64_t k = 0; k < shape.depth; k += depth_block) {
-    Primitive& primitive = k + depth_block <= shape.depth || !last ? *first : *last;
-    primitive.run(stream, a_bytes + k * shape.rows * element, b_bytes + k * b_step * element, bias, y,
-                  workspace);
+  // Element (0, k) of a and (k, 0) of b as stored: a row further, or an element.
+  const int64_t a_step = element * (shape.a_transposed ? shape.rows : 1);
+  const int64_t b_step = element * (shape.b_transposed ? 1 : shape.columns);
+  for (int64_t k = 0; k < shape.depth; k += piece) {
+    const bool whole = k + piece <= shape.depth;
+    Primitive& behind = next ? *next : *first;
+    Primitive& primitive = k == 0 ? *first : whole ? behind : *last;
+    primitive.run(stream, a_bytes + k * a_step, b_bytes + k * b_step, bias, y, workspace);
   }
 }
 

@@ -25,11 +25,13 @@ struct ProductShape {
 /// A product planned once and run many times; the only file that knows oneDNN (2.6 and 3.x) is its source.
 ///
 /// The bits of y depend on the shape alone, not on the number of threads or the place in memory (contract
-/// C1): oneDNN splits long sums of a transposed `a` among threads, so those run as blocks of `depth_block`,
-/// in ascending order.
+/// C1): oneDNN splits long sums among threads, so those run as pieces, in ascending order, with a rounding to
+/// fp32 between them: of `depth_block` where `a` is transposed, else of at most about `longest_depth`, which
+/// is also a fifth faster at the depth of a vocabulary.
 class Product {
  public:
   static constexpr int64_t depth_block = 1024;
+  static constexpr int64_t longest_depth = 16384;
 
   /// `threads`: what the stream it will run on has. DeviceError if oneDNN has no such product.
   Product(const ProductShape& shape, int threads);

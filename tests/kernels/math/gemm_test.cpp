@@ -125,6 +125,14 @@ TEST(Gemm, LongSumsKeepTheirBitsForAnyNumberOfThreads) {
   check_all({.tokens = 64, .in = 64, .out = 2048});
 }
 
+// Sums over more than 16384 elements run in pieces, which are added in fp32 whatever the result is: two and
+// three pieces, one that remains, as many as there is room for.
+TEST(Gemm, SumsOfSeveralPieces) {
+  check_all({.tokens = 5, .in = 16385, .out = 7, .bias = true});
+  check_all({.tokens = 3, .in = 6, .out = 33000});
+  check_all({.tokens = 40, .in = 32768, .out = 16, .bias = true});
+}
+
 // Two extents of a few to a few hundred, the third up to some thousands, in all three roles.
 TEST(Gemm, RandomShapes) {
   std::mt19937_64 numbers(test_seed());

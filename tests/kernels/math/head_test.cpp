@@ -60,6 +60,10 @@ TEST(Head, VocabularyLongerThanABlockOfTheSum) {
   check_head({.tokens = 9, .hidden = 24, .rows = 2112, .vocab = 2077});
 }
 
+TEST(Head, VocabularyOfSeveralPieces) {
+  check_head({.tokens = 70, .hidden = 16, .rows = 33024, .vocab = 33001});
+}
+
 TEST(Head, SeveralBlocksOfTokens) {
   check_head({.tokens = 2 * under_test::most_head_block + 13, .hidden = 3, .rows = 16, .vocab = 13});
 }
