@@ -2,6 +2,8 @@
 // what one rank trains. Each point once among threads that share data by signals, once by NCCL, with few of
 // its kernels at once.
 #include <algorithm>
+#include <map>
+#include <string>
 #include <utility>
 
 #include <gmock/gmock.h>
@@ -98,14 +100,14 @@ std::vector<Point> quick_points() {
       points.push_back(point);
     }
   }
-  // Of the other kinds the first ones that have neighbours, and replicas.
+  // Of the other kinds the first ones of each schedule that have neighbours, and replicas.
   for (const auto& [kind, most] :
-       {std::pair(Kind::two_copies, 4), {Kind::two_versions, 3}, {Kind::narrow_wires, 3}}) {
-    int taken = 0;
+       {std::pair(Kind::two_copies, 1), {Kind::two_versions, 2}, {Kind::narrow_wires, 1}}) {
+    std::map<std::string, int> taken;
     for (const Point& point : pairwise_points(kind, few_ranks)) {
       const GridLayout& ranks = layout_of(point);
       if (ranks.pipeline == 1 || (ranks.replicas == 1 && kind == Kind::narrow_wires)) continue;
-      if (taken++ < most) points.push_back(point);
+      if (taken[schedule_of(point).name]++ < most) points.push_back(point);
     }
   }
   return points;
