@@ -19,10 +19,11 @@
 namespace penstock::watchdog {
 namespace {
 
-constexpr double period = 1;        // seconds between heartbeats
-constexpr double late = 3;          // woken so much too late, the process did not run
-constexpr double gathering = 1.5;   // for what the others have to say when a limit is over
-constexpr double losing = 0.3;      // for further ranks that are lost with the first
+constexpr double period = 1;       // seconds between heartbeats
+constexpr double late = 3;         // woken so much too late, the process did not run
+constexpr double gathering = 1.5;  // for what the others have to say when a limit is over
+constexpr double losing =
+    1;  // for further ranks that are lost with the first, and for the launcher to see that one's code first
 constexpr double own_patience = 4;  // for rank 0's verdict; then one's own
 constexpr double failure_patience = 5;
 constexpr double stop_patience = 3;  // for the start to hear that it is to stop
