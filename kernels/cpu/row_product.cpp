@@ -22,8 +22,6 @@ constexpr int tile_columns = 2;
 
 /// Columns that are one piece of work: their weights stay near while all rows pass.
 constexpr int64_t column_grain = 64;
-/// How far ahead a row of weights is asked for, in bytes.
-constexpr int64_t prefetch_bytes = 1024;
 
 /// How elements of a type are multiplied: `step` of them at a time, x as it was prepared. An element of the
 /// depth always meets the same lane of the sum.
@@ -157,7 +155,7 @@ void multiply_tile(const RowCall<T>& call, int64_t row, int64_t column) {
   for (int64_t k = 0; k < whole; k += How::step) {
 #pragma GCC unroll 4
     for (int c = 0; c < columns; ++c)
-      __builtin_prefetch(reinterpret_cast<const char*>(w + c * call.depth + k) + prefetch_bytes);
+      __builtin_prefetch(w + (columns + c) * call.depth + k, 0, 2);  // of the tile that comes next
     advance(w + k, call.depth, k);
   }
   if (whole < call.depth) {
