@@ -187,6 +187,7 @@ nlohmann::json row_of(const Request& request, const Job& job, const Measured& fo
           {"step_seconds", found.step},
           {"first_step_seconds", found.first_step},
           {"tokens_per_second", rate},
+          {"flop_per_token", flop},
           {"roof", found.roof},
           {"share_of_roof", rate * flop / found.roof},
           {"planned_bytes", found.planned},

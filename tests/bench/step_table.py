@@ -50,7 +50,7 @@ def run(command, limit):
 
 
 def take_turns(commands, rounds, limit):
-    """{name: the run of median step time}, each command run once a round; the roof is the best that any run saw."""
+    """{name: the run of median step time}, each command run once a round; its roof is the best that any of them saw."""
     found = {name: [] for name in commands}
     for _ in range(rounds):
         for name, command in commands.items():
@@ -59,11 +59,13 @@ def take_turns(commands, rounds, limit):
     for name, results in found.items():
         absent = [result for result in results if "absent" in result]
         found[name] = absent[0] if absent else sorted(results, key=lambda result: result["step_seconds"])[rounds // 2]
+        if not absent and "roof" in found[name]:
+            found[name]["roof"] = max(result["roof"] for result in results)
     return found
 
 
 def of_roof(ours, roof):
-    return ours["share_of_roof"] * ours["roof"] / roof
+    return ours["tokens_per_second"] * ours["flop_per_token"] / roof
 
 
 def show(row, key, factor, form):
@@ -153,7 +155,7 @@ def two_ranks(arguments):
     if shutil.which("mpirun"):
         commands["two ranks, mpirun"] = ["mpirun", "--oversubscribe", "--bind-to", "none", "-n", "2", *split]
     found = take_turns(commands, arguments.rounds, arguments.limit)
-    print("\n| 124M, fp32, 16 micro-batches of 1 × 64 | a step, ms | speed |\n|---|---|---|")
+    print("\n| 124M, fp32, 16 micro-batches of 1 × 64, zb-h1 | a step, ms | speed |\n|---|---|---|")
     one = found["one rank, two threads"]
     for name, each in found.items():
         if "absent" in each or "absent" in one:
