@@ -117,6 +117,7 @@ std::vector<Kernel> medians(const std::vector<std::vector<cpu::TaskTime>>& steps
     }
   }
   std::vector<Kernel> kernels;
+  kernels.reserve(seconds.size());
   for (const auto& [name, times] : seconds)
     kernels.push_back({name, counts[name], accounting::median(times)});
   std::sort(kernels.begin(), kernels.end(),
