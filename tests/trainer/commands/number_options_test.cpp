@@ -79,7 +79,7 @@ TEST(NumberOptions, RefuseWhatIsNoNumberInRange) {
       }
     }
   }
-  EXPECT_EQ(options, 19) << "an option was added or lost; does its value's name tell that it is a number?";
+  EXPECT_EQ(options, 22) << "an option was added or lost; does its value's name tell that it is a number?";
 }
 
 TEST(NumberOptions, TakeBothEndsOfTheRange) {
