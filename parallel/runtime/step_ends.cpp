@@ -12,6 +12,10 @@ StepEnds::StepEnds(Device& device, Stream& stream) {
       stream.record(*end);
     }
   }
+  for (std::unique_ptr<Event>& end : backward_) {
+    end = device.create_event("backward ended");
+    stream.record(*end);
+  }
 }
 
 void StepEnds::mark(Stream& stream, const schedule::Instruction& instruction) {
@@ -23,6 +27,10 @@ void StepEnds::mark(Stream& stream, const schedule::Instruction& instruction) {
       stream.record(*ends_[static_cast<size_t>(instruction.step)][lane]);
       return;
     }
+    case InstructionKind::compute:
+      if (gives_weight_gradient(instruction.action.op))
+        stream.record(*backward_[static_cast<size_t>(instruction.step)]);
+      return;
     default:
       return;
   }
@@ -31,6 +39,7 @@ void StepEnds::mark(Stream& stream, const schedule::Instruction& instruction) {
 void StepEnds::wait(size_t parity) const {
   ends_[parity][static_cast<size_t>(Lane::reduction)]->synchronize();
   ends_[parity][static_cast<size_t>(Lane::send)]->synchronize();
+  backward_[parity]->synchronize();
   ends_[1 - parity][static_cast<size_t>(Lane::compute)]->synchronize();
 }
 

@@ -21,8 +21,10 @@ class StepEnds {
   void wait(size_t parity) const;
 
  private:
-  /// By parity and lane: behind the last send, agreement and update. What else runs is before the agreement.
+  /// By parity and lane: behind the last send, agreement and update. What else runs is before the agreement,
   std::array<std::array<std::unique_ptr<Event>, lane_count>, 2> ends_;
+  /// but for the stamp of the last backward: sums of gradients begin before it, as soon as they are there.
+  std::array<std::unique_ptr<Event>, 2> backward_;
 };
 
 }  // namespace penstock::runtime
