@@ -1,6 +1,7 @@
 #include "trainer/commands/data_prepare.h"
 
 #include <memory>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -10,6 +11,7 @@
 #include "trainer/commands/number_check.h"
 #include "trainer/commands/preparation.h"
 #include "trainer/commands/run_command.h"
+#include "trainer/stop_switch.h"
 
 namespace penstock::commands {
 namespace {
@@ -26,6 +28,8 @@ DocumentSeparator separator_named(const std::string& name) {
 
 ExitCode run_data_prepare(const DataPrepareOptions& options) {
   const data::Tokenizer tokenizer = data::load_tokenizer(options.tokenizer);
+  const StopSwitch stop({}, std::nullopt,
+                        {"penstock: asked to stop: what is done is being saved\n", "", false});
   Preparation preparation(tokenizer, options);
   if (preparation.run()) return ExitCode::finished;
   if (!preparation.can_go_on()) {

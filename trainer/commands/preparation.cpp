@@ -120,8 +120,6 @@ void Preparation::open_outputs() {
 }
 
 bool Preparation::run() {
-  const StopSwitch stop({}, std::nullopt,
-                        {"penstock: asked to stop: what is done is being saved\n", "", false});
   try {
     if (!state_.complete) {
       for (uint64_t i = 0; i < state_.input; ++i) read_bytes_ += inputs_[i].bytes.value_or(0);

@@ -280,7 +280,7 @@ TEST_F(DataCommands, InspectRefusesASampleThatIsNotThere) {
 
 // A sample is shown as the run with that seed reads it.
 TEST_F(DataCommands, InspectShowsTheSamplesOfTraining) {
-  ASSERT_EQ(prepare("text.txt", "t", {"--document-separator", "blank-line"}).status, 0);
+  ASSERT_EQ(prepare("text.txt", "t", {"--document-separator", "line"}).status, 0);
   data::SamplerOptions options;
   options.sources = {{folder_ / "t", std::nullopt}};
   options.sequence_length = 100;
@@ -335,7 +335,7 @@ TEST_F(DataCommands, InspectReadsHeaderlessFiles) {
   EXPECT_EQ(known["format"], "headerless");
   EXPECT_EQ(known["documents"], 3);
   EXPECT_EQ(known["document_token"], 0);
-  EXPECT_EQ(known["sample"]["document_starts"], (std::vector<int>{0, 3}));
+  EXPECT_EQ(known["sample"]["document_starts"].get<std::vector<int>>(), (std::vector<int>{0, 3}));
   // With a tokenizer its end of text ends documents.
   std::filesystem::remove(data::side_car_path(file));
   const auto by_tokenizer = nlohmann::json::parse(
