@@ -34,7 +34,8 @@ struct DataSection {
         .shorthand("path")
         .required()
         .not_empty()
-        .help("token files (of `penstock data prepare`, Megatron-LM, llm.c, nanoGPT), with weights: a mixture");
+        .help(
+            "token files (of `penstock data prepare`, Megatron-LM, llm.c, nanoGPT), with weights: a mixture");
     v.key("validation", validation).path().none_if_empty().help("token file of the evaluation");
     v.key("tokenizer", tokenizer)
         .path()

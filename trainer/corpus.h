@@ -62,8 +62,8 @@ class Corpus {
   std::unique_ptr<data::Sampler> validation_;
 };
 
-/// DataError where the file says that it was made with another tokenizer (null: not compared), or documents are
-/// to be masked and nobody knows where they begin.
+/// DataError where the file says that it was made with another tokenizer (null: not compared), or documents
+/// are to be masked and nobody knows where they begin.
 void check_token_file(const Job& job, const data::TokenFile& file, const data::Tokenizer* tokenizer);
 
 /// Restarts positions and hides what lies before it at each document start (places ascending, within one

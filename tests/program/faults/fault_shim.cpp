@@ -4,7 +4,8 @@
 //   PENSTOCK_FAULT_PATH   calls whose path contains this are counted; without it nothing happens
 //   PENSTOCK_FAULT_RANK   only in the process with this OMPI_COMM_WORLD_RANK
 //   PENSTOCK_FAULT_AT     the call, from 1; 0: none
-//   PENSTOCK_FAULT_KIND   kill, stop (USR1), interrupt (INT), leave (TERM, and once more 1.2 s later), short (writes take one
+//   PENSTOCK_FAULT_KIND   kill, stop (USR1), interrupt (INT), leave (TERM, and once more 1.2 s later), short
+//   (writes take one
 //                         byte a call), or an error: ENOSPC, EIO; with a + from that call on, always
 //   PENSTOCK_FAULT_LOG    a line is appended for every counted call: its number, name and path
 #include <array>
