@@ -15,7 +15,9 @@ struct DataSource {
   template <class Visitor>
   void describe(Visitor& v) {
     v.key("path", path).required().path().help("a token file, without .idx or .bin");
-    v.key("weight", weight).above(0).help("its share of the samples, relative to the others'");
+    v.key("weight", weight)
+        .above(0)
+        .help("its share of the samples, relative to the others'; 1/65536 of all or more");
   }
 };
 

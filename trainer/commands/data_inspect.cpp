@@ -193,6 +193,21 @@ void run_data_inspect(const DataInspectOptions& options) {
                           "one without a header, as --headerless says",
                           "leave --headerless out"});
   }
+  if (!options.headerless.empty() && file.has_side_car()) {
+    throw DataError(Fault{data::side_car_path(file.bin_path()),
+                          {},
+                          "a description of the file",
+                          "none, as --headerless describes it",
+                          "delete it to describe the file anew, or leave --headerless out"});
+  }
+  if (options.document_token && file.type() == data::TokenType::uint16 &&
+      *options.document_token > UINT16_MAX) {
+    throw DataError(Fault{file.bin_path(),
+                          {},
+                          fmt::format("--document-token {}", *options.document_token),
+                          "a token of 16 bits",
+                          "name the token that ends its documents"});
+  }
   // Whether it can be written is known before the file is read through.
   if (options.write_side_car && !file.has_side_car()) data::FileWriter(data::side_car_path(file.bin_path()));
   if (file.has_side_car()) file.verify();

@@ -1,5 +1,6 @@
 #include "trainer/commands/preparation.h"
 
+#include <filesystem>
 #include <utility>
 
 #include <fmt/format.h>
@@ -19,6 +20,28 @@ using data::DocumentReader;
 using data::DocumentSeparator;
 using data::Fault;
 using report::ProgressUnit;
+
+// A text that its own tokens would replace is gone.
+void check_outputs(const std::vector<InputFile>& inputs, const std::string& prefix) {
+  const std::string name = std::filesystem::path(prefix).filename().string();
+  if (name.empty() || name == "." || name == "..") {
+    throw DataError(Fault{
+        prefix, {}, "no name for the token files", "a prefix such as data/book", "name it with --output"});
+  }
+  for (const std::string& begin : {prefix, prefix + "-validation"}) {
+    for (const char* ending : {".bin", ".idx", ".bin.meta.toml"}) {
+      for (const InputFile& input : inputs) {
+        std::error_code unknown;  // one that is not there yet is no input
+        if (!std::filesystem::equivalent(begin + ending, input.path, unknown)) continue;
+        throw DataError(Fault{begin + ending,
+                              {},
+                              "an input under the name of an output",
+                              "another name for the token files",
+                              "choose another --output"});
+      }
+    }
+  }
+}
 
 // What becomes of an encoded text: its tag in the encoder.
 constexpr uint64_t to_training = 0;
@@ -60,6 +83,7 @@ Preparation::Preparation(const data::Tokenizer& tokenizer, const DataPrepareOpti
       prefix_(data::token_file_prefix(options.output)),
       state_path_(preparation_path(prefix_)),
       draw_(draw_of(options)) {
+  check_outputs(inputs_, prefix_);
   open_outputs();
   encoder_.emplace(tokenizer, data::OrderedEncoder::usual_threads(),
                    [this](std::span<const int32_t> tokens, uint64_t tag) { take(tokens, tag); });

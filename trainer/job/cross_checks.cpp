@@ -1,11 +1,14 @@
 #include <algorithm>
 #include <cmath>
 #include <initializer_list>
+#include <stdexcept>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
+#include "data/mixture.h"
 #include "parallel/schedule/catalogue.h"
 #include "trainer/job/job_keys.h"
 #include "trainer/job/resolve.h"
@@ -147,6 +150,17 @@ void check_data(const Job& job, CrossChecks& checks) {
   if (checks.know({"model.vocab_size", "data.tokenizer"}) && checks.has_section("model")) {
     checks.expect(job.model.vocab_size > 0 || !job.data.tokenizer.empty(), "model.vocab_size",
                   "required, but missing: it is the tokenizer's only where data.tokenizer names one");
+  }
+  if (checks.know({"data.train"}) && job.data.train.size() > 1) {
+    std::vector<double> weights;
+    for (const DataSource& source : job.data.train) weights.push_back(source.weight);
+    std::string fault;
+    try {
+      const data::Mixture mixture(weights);
+    } catch (const std::invalid_argument& error) {
+      fault = error.what();
+    }
+    checks.expect(fault.empty(), "data.train", fault);
   }
 }
 

@@ -233,6 +233,15 @@ TEST_F(DataCommands, OddOutputs) {
   EXPECT_EQ(absent.status, 6);
   EXPECT_THAT(absent.error,
               HasSubstr("no/x.bin.partial: cannot create it: No such file or directory; check the path"));
+  for (const char* ending : {".bin", ".idx", "-validation.bin"}) {  // the text would be gone
+    put_file(folder_ / (std::string("self") + ending), "a text");
+    const Outcome own = prepare(std::string("self") + ending, "self");
+    EXPECT_EQ(own.status, 3) << ending;
+    EXPECT_THAT(own.error, HasSubstr("an input under the name of an output"));
+    EXPECT_EQ(get_file(folder_ / (std::string("self") + ending)), "a text");
+  }
+  EXPECT_THAT(prepare("text.txt", "").error, HasSubstr("no name for the token files"));
+  EXPECT_THAT(prepare("text.txt", ".").error, HasSubstr("no name for the token files"));
 }
 
 TEST_F(DataCommands, ArgumentsAreChecked) {
@@ -321,6 +330,8 @@ TEST_F(DataCommands, InspectReadsHeaderlessFiles) {
   EXPECT_THAT(refused.error,
               HasSubstr("penstock data inspect " + file + " --headerless uint16 --write-side-car"));
   EXPECT_EQ(run({"data", "inspect", file, "--document-token", "5"}).status, -1);
+  EXPECT_THAT(run({"data", "inspect", file, "--headerless", "uint16", "--document-token", "65536"}).error,
+              HasSubstr("a token of 16 bits"));
   const auto unknown =
       nlohmann::json::parse(run({"data", "inspect", file, "--headerless", "uint16", "--json"}).out);
   EXPECT_EQ(unknown["documents_known"], false);
@@ -336,6 +347,8 @@ TEST_F(DataCommands, InspectReadsHeaderlessFiles) {
   EXPECT_EQ(known["documents"], 3);
   EXPECT_EQ(known["document_token"], 0);
   EXPECT_EQ(known["sample"]["document_starts"].get<std::vector<int>>(), (std::vector<int>{0, 3}));
+  EXPECT_THAT(run({"data", "inspect", file, "--headerless", "uint32"}).error,
+              HasSubstr("delete it to describe the file anew"));
   // With a tokenizer its end of text ends documents.
   std::filesystem::remove(data::side_car_path(file));
   const auto by_tokenizer = nlohmann::json::parse(

@@ -260,6 +260,8 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{"[\"data/kjv\"]", "\"data/kjv\"", "found \"data/kjv\" (string)"},
         Wrong{"[\"data/kjv\"]", "[{weight = 1}]", "data.train[0].path: missing; path"},
         Wrong{"[\"data/kjv\"]", "[{path = \"a\", weigth = 1}]", "did you mean `weight`?"},
+        Wrong{"[\"data/kjv\"]", "[{path = \"a\", weight = 1e300}, {path = \"b\", weight = 1e-300}]",
+              "data.train: weight 1e-300 of source 1 is less than 1/65536"},
         Wrong{"[\"data/kjv\"]", "[{path = \"a\", weight = 0}]",
               "data.train[0].weight: expected number > 0, found 0"},
         Wrong{"heads = 4", "heads = 5", "model.hidden_size: 64 is no multiple of heads = 5"},
