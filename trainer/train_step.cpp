@@ -3,33 +3,12 @@
 #include <algorithm>
 #include <string>
 
-#include "kernels/device/error.h"
 #include "model/learning_rate.h"
 #include "trainer/checkpointing.h"
 #include "trainer/corpus.h"
 #include "trainer/validation.h"
 
 namespace penstock {
-namespace {
-
-// If the host fails meanwhile, what is under way must end before the micro-batches that it reads go away.
-template <class Work>
-void while_the_device_works(const RankContext& context, Work&& work) {
-  try {
-    work();
-  } catch (const std::exception& error) {
-    context.world.abort(error.what());
-    try {
-      context.engine->drain();
-      context.engine->finish_step();
-    } catch (const DeviceError&) {
-      // It ends as the world has: by this error's echo.
-    }
-    throw;
-  }
-}
-
-}  // namespace
 
 BatchSet& TrainStep::read(int64_t step) {
   const accounting::HostTimes::Doing doing(context_.host, accounting::Part::data);
@@ -69,11 +48,10 @@ StepSummary TrainStep::operator()(int64_t step, bool pauses) {
   context_.progress.begin_step(step + 1);
   if (engine.started_steps() == 0) start(step);
   int64_t next = step + 1;
-  while_the_device_works(context_, [&] {
-    if (engine.plan().overlaps() && !pauses && !pauses_behind(step)) start(next++);
-    if (next < context_.job.run.steps) read(next);
-    accounting_.settle();
-  });
+  // While the device works.
+  if (engine.plan().overlaps() && !pauses && !pauses_behind(step)) start(next++);
+  if (next < context_.job.run.steps) read(next);
+  accounting_.settle();
   const model::StepResult result = engine.finish_step();
   const Begun& begun = begun_[static_cast<size_t>(step % 2)];
   tell_hook(step, begun, true);

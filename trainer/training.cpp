@@ -86,6 +86,17 @@ ExitCode conclude(const RankContext& context, const Decision& decision, const Ch
   return code;
 }
 
+// Steps may be under way when the host fails: they end before the micro-batches that they read go away.
+Decision run_steps(const StepLoop& loop, int64_t first, const RankContext& context) {
+  try {
+    return loop.run(first, context.job.run.steps);
+  } catch (const std::exception& error) {
+    context.world.abort(error.what());
+    context.engine->run_out();
+    throw;
+  }
+}
+
 // What rank 0 alone does before the others start: it holds the folder, counts the attempt, and chooses the
 // checkpoint.
 struct Opening {
@@ -304,7 +315,7 @@ ExitCode train(Job asked, const TrainOptions& options, transport::World& world, 
   loop.vote = [&](const Decision& wishes) { return vote(world, wishes); };
   loop.participants = {&recompute_check, &guard,      &replica_check, &requests,      &step_report,
                        &step_accounting, &step_trace, &validation,    &checkpointing, &steering};
-  const Decision decision = loop.run(point.step, job.run.steps);
+  const Decision decision = run_steps(loop, point.step, context);
   progress.ends();
   if (const int64_t graphs = engine->captured_graphs(); leads && graphs > 0)
     reports.note(fmt::format("{} actions of rank 0 were launched as graphs", graphs));

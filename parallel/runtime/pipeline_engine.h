@@ -90,6 +90,9 @@ class PipelineEngine final : private StepOperations {
   /// Lets what was started end, updates too. The results of steps that were not finished wait for
   /// finish_step().
   void drain();
+  /// Behind World::abort(): until nothing that was enqueued runs any more, whatever became of it. For a host
+  /// that fails while steps are under way: what they read must outlive them.
+  void run_out() noexcept { executor_.run_out(); }
   /// Steps that were started and not finished.
   int started_steps() const { return under_way_.unfinished; }
   /// The next step's update waits for `event` as it is recorded now: until then weights and moments stay as

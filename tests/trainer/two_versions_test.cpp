@@ -1,5 +1,7 @@
 // Whole runs of an asynchronous schedule: nothing but the weights' delay changes what they compute, and
 // evaluations, checkpoints, stops and other ranks do not change the delay.
+#include <stdexcept>
+
 #include <gmock/gmock.h>
 
 #include "tests/trainer/tiny_training.h"
@@ -258,6 +260,24 @@ TEST_F(TwoVersionTraining, RefusesWhatItCannotDo) {
   EXPECT_EQ(refusal({"precision.p2p=bf16"}), "");
   EXPECT_EQ(refusal({"parallel.data=2", "parallel.sharded_optimizer=true"}), "");
   EXPECT_EQ(refusal({}), "");
+}
+
+// Another step is under way when a host fails between two: it must end before its micro-batches go away.
+TEST_F(TwoVersionTraining, AHostThatFailsWaitsForWhatIsUnderWay) {
+  for (const bool computed : {false, true}) {
+    TrainOptions options;
+    options.at_step = [computed](const StepMoment& moment) {
+      if (moment.rank == 1 && moment.step == 3 && moment.computed == computed)
+        throw std::runtime_error("this host fails");
+    };
+    const Settings settings{"parallel.pipeline=2", "parallel.data=2", "parallel.sharded_optimizer=true"};
+    try {
+      train(job(computed ? "after" : "before", with(settings, {})), options);
+      ADD_FAILURE() << "it went on";
+    } catch (const std::exception& error) {
+      EXPECT_THAT(error.what(), HasSubstr("this host fails"));
+    }
+  }
 }
 
 }  // namespace
