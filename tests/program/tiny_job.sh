@@ -1,6 +1,6 @@
 # Sourced by the tests that start the program: moves to a new temporary folder with a tiny job, and says how its runs are
 # started and compared. Sets $penstock from the first argument of the script, and $programs, the folder of these scripts.
-penstock=$1
+penstock=$(realpath "$1")
 programs=$(realpath "$(dirname "${BASH_SOURCE[0]}")")
 export OMP_WAIT_POLICY=passive
 work=$(mktemp -d)
