@@ -19,11 +19,10 @@
 namespace penstock::watchdog {
 namespace {
 
-constexpr double period = 1;       // seconds between heartbeats
-constexpr double late = 3;         // woken so much too late, the process did not run
-constexpr double gathering = 1.5;  // for what the others have to say when a limit is over
-constexpr double losing =
-    1;  // for further ranks that are lost with the first, and for the launcher to see that one's code first
+constexpr double period = 1;        // seconds between heartbeats
+constexpr double late = 3;          // woken so much too late, the process did not run
+constexpr double gathering = 1.5;   // for what the others have to say when a limit is over
+constexpr double losing = 0.3;      // for further ranks that are lost with the first
 constexpr double own_patience = 4;  // for rank 0's verdict; then one's own
 constexpr double failure_patience = 5;
 constexpr double stop_patience = 3;  // for the start to hear that it is to stop
@@ -375,8 +374,9 @@ void Watchdog::leave(int code, const std::string& text) {
   const double latest = seconds_now() + 2;
   while (in_this_process > 0 && seconds_now() < latest)
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  // Launchers end the others when the first one leaves: rank 0, whose code they report, goes last.
-  if (hub() && !alone()) std::this_thread::sleep_for(std::chrono::milliseconds(700));
+  // Launchers report the code of the first that leaves, and end the others: rank 0 goes last, and one that
+  // follows a rank 0 that is gone gives the launcher time to see that one first.
+  if (!alone() && (hub() || speaks)) std::this_thread::sleep_for(std::chrono::milliseconds(700));
   _exit(code);
 }
 
