@@ -53,7 +53,7 @@ export PATH=$PATH:$(dirname "$penstock")
 steps_of() { wc -l 2>/dev/null <"runs/$1/metrics.jsonl" || echo 0; }
 for script in cpu tcp; do
   echo "requeued by $script.sbatch"
-  job=$(sbatch --parsable --nodes=1 --ntasks-per-node=2 --cpus-per-task=1 --time=5 -o "$script.log" "$scripts/$script.sbatch" \
+  job=$(sbatch --parsable --nodes=1 --ntasks-per-node=2 --cpus-per-task=1 --time=30 -o "$script.log" "$scripts/$script.sbatch" \
     job.toml --set "run.name=$script" --set run.steps=1000000 --set parallel.pipeline=2)
   for _ in $(seq 300); do [ "$(steps_of "$script")" -ge 3 ] && break; sleep 0.1; done
   scancel --signal=USR1 "$job"
@@ -67,7 +67,7 @@ for script in cpu tcp; do
 done
 
 echo "links of a chain"
-sbatch --wait --array=1-2%1 --nodes=1 --ntasks-per-node=2 --cpus-per-task=1 --time=5 -o 'link-%a.log' "$scripts/array.sbatch" \
+sbatch --wait --array=1-2%1 --nodes=1 --ntasks-per-node=2 --cpus-per-task=1 --time=30 -o 'link-%a.log' "$scripts/array.sbatch" \
   job.toml --set run.name=chain --set parallel.pipeline=2 >/dev/null || { cat link-*.log; fail "a link of the chain failed"; }
 train short -- >/dev/null
 same chain short 4

@@ -55,7 +55,7 @@ echo "requeued"
 export PATH=$PATH:$(dirname "$penstock")
 steps_of() { wc -l 2>/dev/null <"runs/$1/metrics.jsonl" || echo 0; }
 for script in cpu tcp; do
-  job=$(sbatch --parsable --nodes=1 --ntasks-per-node=2 --cpus-per-task=1 --time=5 -o "$script.log" "$scripts/$script.sbatch" \
+  job=$(sbatch --parsable --nodes=1 --ntasks-per-node=2 --cpus-per-task=1 --time=30 -o "$script.log" "$scripts/$script.sbatch" \
     job.toml --set "run.name=$script" --set run.steps=1000000 --set checkpoint.every_steps=50 --set parallel.pipeline=2)
   for _ in $(seq 300); do compgen -G "runs/$script/checkpoints/step-*" >/dev/null && break; sleep 0.1; done
   victim=$(ranks "$script" 1)
