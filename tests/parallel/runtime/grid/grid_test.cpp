@@ -100,7 +100,7 @@ TEST_P(Whole, SameBitsAfterTwentySteps) {
     expect_same(train(job), references().of(job));
     ++ran;
   }
-  EXPECT_EQ(ran, every_cut ? 48 : wanted.replicas > 1 ? 32 : 16);
+  EXPECT_EQ(ran, every_cut ? 72 : wanted.replicas > 1 ? 48 : 24);
 }
 
 INSTANTIATE_TEST_SUITE_P(Grid, Whole,
