@@ -1,7 +1,9 @@
 #include "trainer/next_token.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "kernels/math/philox.h"
@@ -17,6 +19,20 @@ double uniform(const TokenChoice& choice, uint64_t text, uint64_t position) {
                    {static_cast<uint32_t>(choice.seed), static_cast<uint32_t>(choice.seed >> 32)});
   const uint64_t bits = (static_cast<uint64_t>(words[0]) << 21) ^ (words[1] >> 11);
   return static_cast<double>(bits) * 0x1p-53;
+}
+
+// Written so that the compiler makes vectors of it: std::max_element asks one logit after the other.
+float largest(std::span<const float> logits) {
+  constexpr size_t lanes = 16;
+  std::array<float, lanes> most;
+  most.fill(-std::numeric_limits<float>::infinity());
+  const size_t whole = logits.size() / lanes * lanes;
+  for (size_t at = 0; at < whole; at += lanes) {
+    for (size_t lane = 0; lane < lanes; ++lane)
+      most[lane] = most[lane] < logits[at + lane] ? logits[at + lane] : most[lane];
+  }
+  for (size_t at = whole; at < logits.size(); ++at) most[0] = std::max(most[0], logits[at]);
+  return *std::max_element(most.begin(), most.end());
 }
 
 }  // namespace
@@ -69,9 +85,11 @@ size_t TokenSampler::cut_by_mass(size_t count) {
 
 int32_t TokenSampler::next(std::span<const float> logits, uint64_t text, uint64_t position) {
   logits_ = logits;
-  const auto best = std::max_element(logits.begin(), logits.end());
-  if (choice_.temperature <= 0) return static_cast<int32_t>(best - logits.begin());
-  best_ = *best;
+  best_ = largest(logits);
+  if (choice_.temperature <= 0) {
+    const auto found = std::find(logits.begin(), logits.end(), best_);
+    return found == logits.end() ? 0 : static_cast<int32_t>(found - logits.begin());
+  }
   std::iota(order_.begin(), order_.end(), 0);
   size_t count = order_.size();
   if (choice_.top_k > 0 && static_cast<size_t>(choice_.top_k) < count) {

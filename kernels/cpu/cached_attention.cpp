@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <type_traits>
 
 #include "kernels/cpu/attention_tile.h"
 #include "kernels/cpu/element.h"
@@ -92,13 +93,31 @@ void attend_tile(const CachedCall<T>& call, int64_t row, int64_t count, int64_t 
     std::fill(call.out_at(row + rest, head), call.out_at(row + rest, head) + d, T(0.0F));
 }
 
-/// Scores of a block of keys: of one query, which is scaled. Rows of both are `width` floats.
-void score(const float* query, const float* keys, int64_t count, int64_t width, float* scores) {
-  for (int64_t k = 0; k < count; ++k) {
-    Lanes sum = Lanes::zero();
-    for (int64_t c = 0; c < width; c += lane_count)
-      sum = fused(Lanes::load(query + c), Lanes::load(keys + k * width + c), sum);
-    scores[k] = sum.sum();
+/// Has a row read from memory while other rows are at work: a text's keys are too few for the processor to
+/// see by itself what comes next.
+template <class T>
+void ask_for(const T* row, int64_t elements) {
+  constexpr int64_t line = 64 / sizeof(T);
+  for (int64_t i = 0; i < elements; i += line) __builtin_prefetch(row + i, 0, 2);
+}
+
+/// Scores of a block of keys, `width` elements to a row: of one query, which is scaled. The block's values
+/// lie at `next`.
+template <class T>
+void score(const float* query, const T* keys, int64_t count, int64_t width, const T* next, float* scores) {
+  constexpr int64_t at_once = 4;
+  for (int64_t k = 0; k < count; k += at_once) {
+    const int64_t last = count - 1 - k;
+    ask_for(next + k * width, at_once * width);
+    Lanes sums[at_once] = {Lanes::zero(), Lanes::zero(), Lanes::zero(), Lanes::zero()};
+    for (int64_t c = 0; c < width; c += lane_count) {
+      const Lanes part = Lanes::load(query + c);
+#pragma GCC unroll 4
+      for (int64_t i = 0; i < at_once; ++i)
+        sums[i] = fused(part, Lanes::load(keys + (k + std::min(i, last)) * width + c), sums[i]);
+    }
+    const std::array<float, at_once> made = Lanes::sums(sums[0], sums[1], sums[2], sums[3]);
+    std::copy_n(made.begin(), std::min(at_once, last + 1), scores + k);
   }
 }
 
@@ -111,8 +130,15 @@ struct RowState {
 /// One step of the online softmax (Milakov and Gimelshein, 2018): scores (key_block, −∞ beyond the keys)
 /// become exponentials; returns what the output is to be multiplied by.
 float exponentials(float* scores, RowState& state) {
-  float largest = state.largest;
-  for (int64_t k = 0; k < key_block; ++k) largest = std::max(largest, scores[k]);
+  std::array<float, lane_count> most;
+  most.fill(state.largest);
+  for (int64_t k = 0; k < key_block; k += lane_count) {
+    for (int64_t lane = 0; lane < lane_count; ++lane) {
+      float& so_far = most[static_cast<size_t>(lane)];
+      so_far = std::max(so_far, scores[k + lane]);
+    }
+  }
+  const float largest = *std::max_element(most.begin(), most.end());
   const float factor = vector_exp(state.largest - largest);
   state.largest = largest;
 #pragma omp simd
@@ -121,15 +147,35 @@ float exponentials(float* scores, RowState& state) {
   return factor;
 }
 
-/// output (width) = output · factor + Σ weights[k] · values (count, width)[k].
-void gather(const float* weights, const float* values, int64_t count, int64_t width, float factor,
-            float* output) {
-  for (int64_t c = 0; c < width; c += lane_count) {
-    Lanes sum = fused(Lanes::load(output + c), Lanes::broadcast(factor), Lanes::zero());
-    for (int64_t k = 0; k < count; ++k)
-      sum = fused(Lanes::broadcast(weights[k]), Lanes::load(values + k * width + c), sum);
-    sum.store(output + c);
+/// output (16 · vectors) = output · factor + Σ weights[k] · values[k], `width` elements to a row. The keys
+/// that are needed afterwards lie at `next`.
+template <int vectors, class T>
+void gather_vectors(const float* weights, const T* values, int64_t count, int64_t width, float factor,
+                    const T* next, float* output) {
+  Lanes sums[vectors];
+#pragma GCC unroll 4
+  for (int v = 0; v < vectors; ++v)
+    sums[v] = fused(Lanes::load(output + v * lane_count), Lanes::broadcast(factor), Lanes::zero());
+  for (int64_t k = 0; k < count; ++k) {
+    ask_for(next + k * width, vectors * lane_count);
+    const Lanes weight = Lanes::broadcast(weights[k]);
+#pragma GCC unroll 4
+    for (int v = 0; v < vectors; ++v)
+      sums[v] = fused(weight, Lanes::load(values + k * width + v * lane_count), sums[v]);
   }
+#pragma GCC unroll 4
+  for (int v = 0; v < vectors; ++v) sums[v].store(output + v * lane_count);
+}
+
+/// As gather_vectors(), for all channels: four vectors at once, whose sums do not wait for each other.
+template <class T>
+void gather(const float* weights, const T* values, int64_t count, int64_t width, float factor, const T* next,
+            float* output) {
+  int64_t c = 0;
+  for (; c + 4 * lane_count <= width; c += 4 * lane_count)
+    gather_vectors<4>(weights, values + c, count, width, factor, next + c, output + c);
+  for (; c < width; c += lane_count)
+    gather_vectors<1>(weights, values + c, count, width, factor, next + c, output + c);
 }
 
 int64_t row_floats(const CachedAttentionShape& shape) {
@@ -137,9 +183,9 @@ int64_t row_floats(const CachedAttentionShape& shape) {
   return padded_channels(shape.head_dim) * (2 * per_group + 2 * key_block) + key_block;
 }
 
-/// All queries of a row that share a key head.
+/// All queries of a row that share a key head. Its text's next key head, if there is one, is `next_group`.
 template <class T>
-void attend_row(const CachedCall<T>& call, int64_t row, int64_t group, char* memory) {
+void attend_row(const CachedCall<T>& call, int64_t row, int64_t group, int64_t next_group, char* memory) {
   const int64_t d = call.shape.head_dim;
   const int64_t width = padded_channels(d);
   const int64_t queries = call.heads_per_group();
@@ -150,27 +196,38 @@ void attend_row(const CachedCall<T>& call, int64_t row, int64_t group, char* mem
   TileScratch scratch(memory);
   float* const query = scratch.take(queries * width);
   float* const output = scratch.take(queries * width);
-  float* const keys = scratch.take(key_block * width);
-  float* const values = scratch.take(key_block * width);
+  float* const key_memory = scratch.take(key_block * width);
+  float* const value_memory = scratch.take(key_block * width);
   float* const scores = scratch.take(key_block);
   const float scale = 1.0F / std::sqrt(static_cast<float>(d));
   convert_rows(call.query(row, group * queries), d, queries, d, scale, query, width);
   std::fill(output, output + queries * width, 0.0F);
   constexpr int64_t most_queries = 64;  // states of more are taken in turns
   const int64_t first = call.cached(call.slots[row], group);
+  const int64_t following = call.cached(call.slots[row], next_group);
   const int64_t end = int64_t{call.positions[row]} + 1;
   for (int64_t begin = 0; begin < queries; begin += most_queries) {
     const int64_t last = std::min(queries, begin + most_queries);
     std::array<RowState, most_queries> states{};
     for (int64_t k = 0; k < end; k += key_block) {
       const int64_t count = std::min(key_block, end - k);
-      convert_rows(call.keys + first + k * d, d, count, d, 1.0F, keys, width);
-      convert_rows(call.values + first + k * d, d, count, d, 1.0F, values, width);
-      for (int64_t q = begin; q < last; ++q) {
-        score(query + q * width, keys, count, width, scores);
-        std::fill(scores + count, scores + key_block, -INFINITY);
-        const float factor = exponentials(scores, states[static_cast<size_t>(q - begin)]);
-        gather(scores, values, count, width, factor, output + q * width);
+      const auto attend = [&](const auto* keys, const auto* values, const auto* next) {
+        for (int64_t q = begin; q < last; ++q) {
+          score(query + q * width, keys, count, width, values, scores);
+          std::fill(scores + count, scores + key_block, -INFINITY);
+          const float factor = exponentials(scores, states[static_cast<size_t>(q - begin)]);
+          gather(scores, values, count, width, factor, next, output + q * width);
+        }
+      };
+      const T* const keys = call.keys + first + k * d;
+      const T* const values = call.values + first + k * d;
+      // One query converts what it reads; several share a copy, as do channels that fill no vectors.
+      if (d == width && (queries == 1 || std::is_same_v<T, float>)) {
+        attend(keys, values, k + key_block < end ? keys + key_block * d : call.keys + following);
+      } else {
+        convert_rows(keys, d, count, d, 1.0F, key_memory, width);
+        convert_rows(values, d, count, d, 1.0F, value_memory, width);
+        attend(key_memory, value_memory, key_memory);
       }
     }
     for (int64_t q = begin; q < last; ++q) {
@@ -179,6 +236,20 @@ void attend_row(const CachedCall<T>& call, int64_t row, int64_t group, char* mem
       for (int64_t c = 0; c < d; ++c) store(out[c], output[q * width + c] * factor);
     }
   }
+}
+
+/// Rows begin … end − 1, some heads of a text a piece of work.
+template <class T, class Memory>
+void attend_rows(const CachedCall<T>& call, int64_t begin, int64_t end, const Memory& memory) {
+  const int64_t groups = call.shape.kv_heads;
+  const int64_t grain = std::clamp<int64_t>((end - begin) * groups / 16, 1, std::min<int64_t>(groups, 4));
+  const int64_t pieces = (groups + grain - 1) / grain;
+  parallel_uneven_blocks((end - begin) * pieces, [&](int64_t block) {
+    const int64_t first = block % pieces * grain;
+    const int64_t last = std::min(groups, first + grain) - 1;
+    for (int64_t group = first; group <= last; ++group)
+      attend_row(call, begin + block / pieces, group, std::min(group + 1, last), memory());
+  });
 }
 
 size_t thread_bytes(const CachedAttentionShape& shape) {
@@ -216,9 +287,7 @@ void run(const CachedCall<T>& call) {
     }
     int64_t end = row + 1;
     while (end < shape.rows && whole_tile(call, end) == 0) ++end;
-    parallel_uneven_blocks((end - row) * shape.kv_heads, [&](int64_t block) {
-      attend_row(call, row + block / shape.kv_heads, block % shape.kv_heads, memory());
-    });
+    attend_rows(call, row, end, memory);
     row = end;
   }
 }

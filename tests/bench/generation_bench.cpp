@@ -1,10 +1,12 @@
 // GPT-2 124M, weights of a random start: text token by token (batches of 1, 4, 8 and 16) against the rate at
-// which this machine reads memory, and evaluation and prompts against the roof of large matrix products, each
-// measured in the same run. Only time is measured.
+// which this machine reads those weights and the roof of large matrix products, each kernel against the
+// nearer of both, and prompts and evaluation too, all measured in the same run. Only time is measured.
+// --kernels also says, by kernel, where the time goes.
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
@@ -12,6 +14,7 @@
 #include <fmt/format.h>
 
 #include "kernels/cpu/read_rate.h"
+#include "kernels/cpu/task_times.h"
 #include "kernels/transport/inproc/inproc_world.h"
 #include "model/flops.h"
 #include "parallel/runtime/cached_engine.h"
@@ -78,20 +81,52 @@ double forward_flops(const Job& job, int64_t tokens) {
   return static_cast<double>(tokens) * model::training_flops_per_token(job.model) / 3;
 }
 
-void generate(const Job& job, transport::World& world, int64_t slots, double roof) {
+/// The memory of the weights that products read.
+std::vector<std::span<const float>> matrices(const model::ParameterStore& store) {
+  std::vector<std::span<const float>> found;
+  for (const model::Parameter& parameter : store.parameters()) {
+    const Tensor& weights = parameter.compute;
+    if (parameter.spec.shape.rank == 2 && !parameter.shared)
+      found.emplace_back(static_cast<const float*>(weights.data), weights.bytes() / sizeof(float));
+  }
+  return found;
+}
+
+/// What reading a prompt takes at its bounds: the layers multiply at the roof's rate, the head, which only
+/// the last token passes, reads its weights; `seconds`: of reading an element.
+double prompt_seconds(const Job& job, double roof, double seconds) {
+  const auto head = static_cast<double>(job.model.hidden_size * job.model.vocab_size);
+  const auto weights = static_cast<double>(model::matmul_parameters(job.model)) - head;
+  const auto keys = static_cast<double>(2 * job.model.layers * job.model.hidden_size) * (prompt + 1) / 2;
+  return 2 * prompt * (weights + keys) / roof + head * seconds;
+}
+
+/// What the calls took by kernel, a call.
+void print_kernels(const char* what, const std::vector<cpu::TaskTime>& kernels, size_t calls) {
+  fmt::print("  {}:", what);
+  for (const cpu::TaskTime& kernel : kernels)
+    fmt::print(" {} {:.2f} ms;", kernel.name, 1e3 * kernel.seconds / static_cast<double>(calls));
+  fmt::print("\n");
+}
+
+void generate(const Job& job, transport::World& world, int64_t slots, double roof, bool by_kernel) {
   const int threads = static_cast<int>(job.parallel.threads);
-  double bound = cpu::measure_read_rate(threads);
   Backend backend = make_backend(job, 0);
   runtime::CachedEngine engine(*backend.device, backend.math, world, forward_plan(job), {slots, sequence});
   engine.rank().parameters().initialise(engine.stream(), backend.math, 1);
   engine.rank().clear_state(engine.stream());
+  const std::vector<std::span<const float>> weights = matrices(engine.rank().parameters());
+  double bound = cpu::measure_read_rate(threads, weights);
   std::vector<int32_t> text(prompt, 11);
+  std::optional<cpu::TaskTimes> kernels;
+  if (by_kernel) kernels.emplace();
   std::vector<double> reads;
   for (int64_t slot = 0; slot < std::max<int64_t>(3, slots); ++slot) {
     const auto start = Clock::now();
     engine.read(slot % slots, text);
     if (slot > 0) reads.push_back(seconds_since(start));
   }
+  if (by_kernel) print_kernels("a prompt", kernels->take(), reads.size() + 1);
   TokenSampler sampler(TokenChoice{.temperature = 0}, job.model.vocab_size);
   std::vector<int32_t> next(static_cast<size_t>(slots), 12);
   std::vector<double> times;
@@ -102,16 +137,26 @@ void generate(const Job& job, transport::World& world, int64_t slots, double roo
       next[slot] = sampler.next(engine.logits(static_cast<int64_t>(slot)), slot, 0);
     if (step > 2) times.push_back(seconds_since(start));
   }
-  bound = std::max(bound, cpu::measure_read_rate(threads));
+  if (by_kernel) print_kernels("a step", kernels->take(), steps);
+  bound = std::max(bound, cpu::measure_read_rate(threads, weights));
   const auto element = static_cast<double>(size_of(engine.rank().config().compute));
   const double kept = static_cast<double>(2 * job.model.layers * job.model.hidden_size * slots) *
                       (static_cast<double>(prompt) + steps / 2.0);
-  const double bytes = element * (static_cast<double>(model::matmul_parameters(job.model)) + kept);
+  const auto parameters = static_cast<double>(model::matmul_parameters(job.model));
+  const double bytes = element * (parameters + kept);
   const double step = median(times);
-  fmt::print("| {} | {} | {:.1f} ms | {:.1f} | {:.1f} of {:.1f} GB/s | {:.0f} % | {:.0f} | {:.0f} % |\n",
-             name_of(engine.rank().config().compute), slots, 1e3 * step, static_cast<double>(slots) / step,
-             bytes / step / 1e9, bound / 1e9, 100 * bytes / step / bound, prompt / median(reads),
-             100 * forward_flops(job, prompt) / median(reads) / roof);
+  const double flops = 2 * (static_cast<double>(slots) * parameters + kept);
+  // Each kernel at its nearer bound: products read weights or multiply, attention reads what was kept.
+  const double products =
+      std::max(element * parameters / bound, 2 * static_cast<double>(slots) * parameters / roof);
+  const double share = (products + element * kept / bound) / step;
+  const double prompt_share = prompt_seconds(job, roof, element / bound) / median(reads);
+  fmt::print(
+      "| {} | {} | {:.1f} ms | {:.1f} | {:.1f} of {:.1f} GB/s | {:.0f} of {:.0f} | {:.0f} % | {:.0f} | "
+      "{:.0f} % |\n",
+      name_of(engine.rank().config().compute), slots, 1e3 * step, static_cast<double>(slots) / step,
+      bytes / step / 1e9, bound / 1e9, flops / step / 1e9, roof / 1e9, 100 * share, prompt / median(reads),
+      100 * prompt_share);
   std::fflush(stdout);
 }
 
@@ -156,9 +201,14 @@ double roof_of(const Job& job) {
 }  // namespace
 }  // namespace penstock
 
-int main() {
+int main(int argc, char** argv) {
   using namespace penstock;
-  transport::run_inproc(1, {}, [](transport::World& world) {
+  const bool by_kernel = argc == 2 && std::string(argv[1]) == "--kernels";
+  if (argc > 1 && !by_kernel) {
+    fmt::print(stderr, "usage: bench_generation [--kernels]\n");
+    return 2;
+  }
+  transport::run_inproc(1, {}, [by_kernel](transport::World& world) {
     const std::vector<std::string> precisions{"fp32", "bf16"};
     fmt::print(
         "Evaluation, micro-batches of 4 x {} tokens, 2 threads\n\n"
@@ -167,14 +217,13 @@ int main() {
     for (const std::string& precision : precisions) evaluate(gpt2_124m(precision), world);
     fmt::print(
         "\nGeneration behind {} tokens, 2 threads\n\n"
-        "| | texts at once | a step | tokens/s | weights and cache | share of the bound | prompt tokens/s | "
-        "share "
-        "of the roof |\n|---|---|---|---|---|---|---|---|\n",
+        "| | texts at once | a step | tokens/s | weights and cache | GFLOP/s | share of the bounds | "
+        "prompt tokens/s | share of its bounds |\n|---|---|---|---|---|---|---|---|---|\n",
         prompt);
     for (const std::string& precision : precisions) {
       const Job job = gpt2_124m(precision);
       const double roof = roof_of(job);
-      for (const int64_t slots : {1, 4, 8, 16}) generate(job, world, slots, roof);
+      for (const int64_t slots : {1, 4, 8, 16}) generate(job, world, slots, roof, by_kernel);
     }
   });
   return 0;
