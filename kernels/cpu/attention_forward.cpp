@@ -116,11 +116,14 @@ void forward_tile(const ForwardTile<T>& at, int64_t tile, char* memory) {
     });
   }
 
+  transpose(output, attention_tile, d, queries.count, key, d);  // the last keys are no longer needed
   for (int64_t q = 0; q < queries.count; ++q) {
     const auto lane = static_cast<size_t>(q);
+    const float* const row = key + q * d;
     T* const out = at.out + q * at.out_row;
     const float factor = 1.0F / state.sum[lane];
-    for (int64_t c = 0; c < d; ++c) store(out[c], output[c * attention_tile + q] * factor);
+#pragma omp simd
+    for (int64_t c = 0; c < d; ++c) store(out[c], row[c] * factor);
     if (at.lse != nullptr) at.lse[q] = state.largest[lane] + vector_log(state.sum[lane]);
   }
 }
