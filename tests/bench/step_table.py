@@ -26,6 +26,8 @@ ROWS = (
     "12.6M:bf16:1x64",
     "12.6M:bf16:1x256",
 )
+# Of the runs on two ranks.
+SCHEDULES = ("1f1b", "zb-h1", "zb-h2", "zbv")
 # What tasks of these names do; the rest of the step's time is waiting.
 KINDS = {
     "products": ("linear forward", "linear backward_input", "linear backward_weight"),
@@ -147,15 +149,18 @@ def shares_of(table):
 
 
 def two_ranks(arguments):
-    """Two ranks of one thread each beside one rank of two, 16 micro-batches."""
+    """Two ranks of one thread each beside one rank of two, 16 micro-batches, schedule by schedule."""
     bench = [str(arguments.binaries / "bench_step"), str(arguments.models / "124M.toml"), "--micro-batches", "16"]
     bench += ["--sequences", "1", "--sequence", "64", "--steps", str(arguments.steps)]
-    split = [*bench, "--ranks", "2", "--threads", "1", "--schedule", "zb-h1"]
-    commands = {"one rank, two threads": [*bench, "--threads", "2"], "two ranks, threads of one process": split}
-    if shutil.which("mpirun"):
-        commands["two ranks, mpirun"] = ["mpirun", "--oversubscribe", "--bind-to", "none", "-n", "2", *split]
+    commands = {"one rank, two threads": [*bench, "--threads", "2"]}
+    for schedule in SCHEDULES:
+        split = [*bench, "--ranks", "2", "--threads", "1", "--schedule", schedule]
+        commands[f"two ranks, {schedule}, threads of one process"] = split
+        if shutil.which("mpirun"):
+            launched = ["mpirun", "--oversubscribe", "--bind-to", "none", "-n", "2", *split]
+            commands[f"two ranks, {schedule}, mpirun"] = launched
     found = take_turns(commands, arguments.rounds, arguments.limit)
-    print("\n| 124M, fp32, 16 micro-batches of 1 × 64, zb-h1 | a step, ms | speed |\n|---|---|---|")
+    print("\n| 124M, fp32, 16 micro-batches of 1 × 64 | a step, ms | speed |\n|---|---|---|")
     one = found["one rank, two threads"]
     for name, each in found.items():
         if "absent" in each or "absent" in one:

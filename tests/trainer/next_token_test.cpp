@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <set>
 #include <span>
 #include <vector>
@@ -24,6 +25,20 @@ TEST(NextToken, TemperatureZeroTakesTheFirstOfTheMostLikely) {
   TokenChoice choice;
   choice.temperature = 0;
   EXPECT_EQ(next_token(kLogits, choice, 0, 0), 1);
+}
+
+TEST(NextToken, TemperatureZeroFindsTheLargestAtEveryPlace) {
+  TokenChoice choice;
+  choice.temperature = 0;
+  for (size_t size = 1; size <= 70; ++size) {
+    std::vector<float> logits(size, -std::numeric_limits<float>::infinity());
+    for (size_t place = size; place-- > 0;) {
+      logits[place] = -5.0F;  // as large as those behind it: the first counts
+      EXPECT_EQ(next_token(logits, choice, 0, 0), static_cast<int32_t>(place)) << size;
+    }
+  }
+  const std::vector<float> broken(33, std::numeric_limits<float>::quiet_NaN());
+  EXPECT_EQ(next_token(broken, choice, 0, 0), 0);
 }
 
 TEST(NextToken, FrequenciesFollowTheSoftmax) {
