@@ -11,6 +11,7 @@
 namespace penstock {
 
 BatchSet& TrainStep::read(int64_t step) {
+  if (batches_.was_read(step)) return batches_.of(step);
   const auto tell = [&](bool accounted) {
     if (read_hook_) read_hook_({context_.world.rank(), step, accounted, *context_.engine});
   };
