@@ -8,6 +8,7 @@
 
 #include "data/data_error.h"
 #include "data/json/json_fault.h"
+#include "data/mended_json.h"
 #include "data/tokenizer.h"
 #include "data/utf8.h"
 
@@ -58,11 +59,14 @@ size_t without_line_end(std::string_view text) {
 
 }  // namespace
 
-DocumentReader::DocumentReader(const std::string& path, DocumentSeparator separator, bool json_lines)
-    : source_(path),
-      separator_(separator),
-      json_(json_lines || without_compression_ending(path).ends_with(".jsonl")) {
+DocumentReader::DocumentReader(const std::string& path, DocumentSeparator separator, bool json_lines,
+                               InvalidText invalid)
+    : source_(path), separator_(separator), json_(json_lines || has_json_name(path)), invalid_(invalid) {
   if (json_) separator_ = DocumentSeparator::line;
+}
+
+bool DocumentReader::has_json_name(const std::string& path) {
+  return without_compression_ending(path).ends_with(".jsonl");
 }
 
 void DocumentReader::go_on(const DocumentPosition& position) {
@@ -111,11 +115,13 @@ std::optional<DocumentReader::Cut> DocumentReader::find_separator(std::string_vi
       while (line <= pending.size()) {
         size_t at = line;
         while (at < pending.size() && is_blank(pending[at])) ++at;
-        if (at == pending.size()) {  // not decided yet: this line's start is looked at again with more text
+        const bool too_long = at - line > longest_piece;  // all of a blank line is looked at at once
+        if (at == pending.size() &&
+            !too_long) {  // not decided yet: this line's start is looked at again with more text
           searched_ = line == 0 ? 0 : line - 1;
           return std::nullopt;
         }
-        if (pending[at] == '\n') {
+        if (!too_long && pending[at] == '\n') {
           size_t text = line == 0 ? 0 : line - 1;
           if (text > 0 && pending[text - 1] == '\r') --text;
           return Cut{text, at + 1, true};
@@ -185,23 +191,37 @@ std::optional<DocumentPiece> DocumentReader::next() {
 }
 
 DocumentPiece DocumentReader::parse_json(std::string_view line, uint64_t begin) {
-  const auto fail = [&](const std::string& found) {
+  const char* const advice = "correct or remove the line";
+  const auto fail = [&](const std::string& found, const std::string& what_to_do) {
     throw DataError(Fault{fmt::format("{}:{}", path(), line_), begin, found,
                           "a JSON object with the document as \"text\", such as {\"text\": \"...\"}",
-                          "correct or remove the line"});
+                          what_to_do});
   };
-  try {
-    nlohmann::json object = nlohmann::json::parse(line);
-    if (!object.is_object()) fail(object.type_name());
-    const auto text = object.find("text");
-    if (text == object.end()) fail("an object without \"text\"");
-    if (!text->is_string()) fail(std::string("a \"text\" that is ") + text->type_name());
-    decoded_ = std::move(text->get_ref<std::string&>());
-  } catch (const nlohmann::json::exception& error) {
-    const JsonFault fault = json_fault(line, error);
-    fail(fmt::format("no JSON (column {}: {})", fault.column, fault.what));
-  }
-  return {decoded_, true, begin};
+  nlohmann::json object;
+  const auto parse = [&](std::string_view json, bool may_be_mended) {
+    try {
+      object = nlohmann::json::parse(json);
+      return true;
+    } catch (const nlohmann::json::exception& error) {
+      if (may_be_mended) return false;
+      const JsonFault fault = json_fault(json, error);
+      fail(fmt::format("no JSON (column {}: {})", fault.column, fault.what),
+           json == line && mended_json(line) != line ? "correct or remove the line, or say with --invalid "
+                                                       "replace or skip what becomes of texts that "
+                                                       "are not Unicode"
+                                                     : advice);
+    }
+    return false;
+  };
+  const bool invalid = !parse(line, invalid_ != InvalidText::refuse);
+  if (invalid) parse(mended_json(line), false);
+  if (!object.is_object()) fail(object.type_name(), advice);
+  const auto text = object.find("text");
+  if (text == object.end()) fail("an object without \"text\"", advice);
+  if (!text->is_string()) fail(std::string("a \"text\" that is ") + text->type_name(), advice);
+  decoded_ = std::move(text->get_ref<std::string&>());
+  if (invalid && invalid_ == InvalidText::skip) decoded_.clear();
+  return {decoded_, true, begin, invalid};
 }
 
 }  // namespace penstock::data

@@ -18,11 +18,20 @@ enum class DocumentSeparator {
   end_of_text  ///< the text <|endoftext|>
 };
 
+/// What becomes of a document of JSON lines whose text is not Unicode: half of a surrogate pair
+/// (`"\\ud800"`), or bytes that are not UTF-8.
+enum class InvalidText {
+  refuse,   ///< DataError with file, line and column
+  replace,  ///< U+FFFD stands for it
+  skip      ///< the document is left out
+};
+
 /// A part of a document.
 struct DocumentPiece {
   std::string_view text;  ///< valid until the next call
   bool ends_document = false;
-  uint64_t begin = 0;  ///< byte in the text; of JSON, of its line
+  uint64_t begin = 0;    ///< byte in the text; of JSON, of its line
+  bool invalid = false;  ///< of JSON: its text was not Unicode; replaced or, then empty, skipped
 };
 
 /// Where a reader stands between two pieces: what it needs to go on from there in another process.
@@ -36,15 +45,20 @@ struct DocumentPosition {
 /// zstd. Memory does not grow with the file: a document longer than `piece_bytes` comes in pieces, cut after
 /// a letter and before a space, where no tokenizer has a token across. A text without such a place in its
 /// next MiB is cut at the last one within `longest_piece`, else at a line end, else between characters. Where
-/// pieces end follows from the text alone. A line of JSON is one piece, of at most `longest_line`.
+/// pieces end follows from the text alone. A line of white space of more than `longest_piece` is no blank
+/// line. A line of JSON is one piece, of at most `longest_line`.
 class DocumentReader {
  public:
   static constexpr size_t piece_bytes = size_t{1} << 20;
   static constexpr size_t longest_piece = 16 * piece_bytes;
   static constexpr size_t longest_line = size_t{32} << 20;
 
-  /// `json_lines`: whatever the name; else they are recognised by .jsonl at its end, or before .gz and .zst.
-  DocumentReader(const std::string& path, DocumentSeparator separator, bool json_lines = false);
+  /// `json_lines`: whatever the name; else as has_json_name(). `invalid`: of JSON lines.
+  DocumentReader(const std::string& path, DocumentSeparator separator, bool json_lines = false,
+                 InvalidText invalid = InvalidText::refuse);
+
+  /// Whether a file of that name is taken as JSON lines: .jsonl at its end, or before .gz and .zst.
+  static bool has_json_name(const std::string& path);
 
   /// Goes on where another reader of the same file stood. Nothing has been read yet. Throws DataError.
   void go_on(const DocumentPosition& position);
@@ -81,6 +95,7 @@ class DocumentReader {
   InputStream source_;
   DocumentSeparator separator_;
   bool json_;
+  InvalidText invalid_;
   std::string buffer_;
   size_t start_ = 0;     // of what is not handed out yet
   size_t searched_ = 0;  // bytes behind start_ without a separator, so that long documents are searched once

@@ -41,7 +41,8 @@ std::string side_car_text(const SideCar& side_car);
 
 void write_side_car(const std::string& token_file, const SideCar& side_car);
 
-/// XXH3 over the block hashes: one value for the whole file.
+/// XXH3 over number, type and block hashes: one value for the whole file. Equal tokens stored as the same
+/// type have the same in every format; as another type, another one.
 std::string content_fingerprint(const SideCar& side_car);
 
 }  // namespace penstock::data

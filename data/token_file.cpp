@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
 #include <limits>
 
 #include <fmt/format.h>
@@ -93,6 +94,22 @@ std::string first_bytes(const MappedFile& bin) {
   return text.empty() ? "an empty file" : "a file that begins with" + text;
 }
 
+// A text under the name of token files is what beginners give.
+std::string checked_bin_path(const std::string& path, const std::string& prefix) {
+  std::string bin = prefix + ".bin";
+  std::error_code error;
+  if (std::filesystem::exists(bin, error) || !std::filesystem::is_regular_file(path, error)) return bin;
+  const std::filesystem::path text(path);
+  throw DataError(
+      Fault{path,
+            {},
+            "a file that holds no tokens",
+            fmt::format("the prefix of token files ({} is not there)", bin),
+            fmt::format("make token files of a text, and name those: penstock data prepare --input "
+                        "{} --tokenizer tokenizer.json --output {}",
+                        path, (text.parent_path() / text.stem()).string())});
+}
+
 }  // namespace
 
 std::string token_file_prefix(const std::string& path) {
@@ -104,7 +121,7 @@ std::string token_file_prefix(const std::string& path) {
 }
 
 TokenFile::TokenFile(const std::string& path, const std::optional<HeaderlessFile>& headerless)
-    : prefix_(token_file_prefix(path)), bin_(prefix_ + ".bin") {
+    : prefix_(token_file_prefix(path)), bin_(checked_bin_path(path, prefix_)) {
   const auto side_car = read_side_car(bin_.path());
   open(side_car, headerless);
   if (side_car) {
@@ -189,6 +206,14 @@ SideCar TokenFile::scan() const {
     if (layout_.mark) facts.documents = count_documents<T>(data(), tokens(), *layout_.mark);
   });
   return facts;
+}
+
+bool TokenFile::lacks_marks() const {
+  if (!layout_.mark || facts_.documents != 1) return false;
+  return with_type(type(), [&](auto stored) {
+    using T = decltype(stored);
+    return token_at<T>(data(), layout_.mark->in_front ? 0 : tokens() - 1) != layout_.mark->token;
+  });
 }
 
 void TokenFile::read(uint64_t first, std::span<int32_t> out, int64_t vocabulary) const {

@@ -42,6 +42,8 @@ class TokenFile {
   bool has_side_car() const { return has_side_car_; }
   /// Whether anything says where documents begin; if not, the file is one.
   bool knows_documents() const { return index_ || layout_.mark; }
+  /// Whether documents are told apart by a token that it does not have: all of it is one.
+  bool lacks_marks() const;
 
   /// Copies tokens first … first + out.size() − 1, which must exist, and checks that each is in [0,
   /// vocabulary): DataError with the offset of one that is not. No allocation.

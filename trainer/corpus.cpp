@@ -81,12 +81,25 @@ Corpus::Corpus(const Job& job, const data::Tokenizer* tokenizer, bool opens_file
   }
   train_ = std::make_unique<data::Sampler>(std::move(train));
   check_files(job, *train_, tokenizer);
+  warn_of(*train_);
   if (!job.data.validation.empty()) {
     data::SamplerOptions validation = options_of(job);
     validation.sources.push_back({job.data.validation, std::nullopt});
     validation.shuffle = false;
     validation_ = std::make_unique<data::Sampler>(std::move(validation));
     check_files(job, *validation_, tokenizer);
+    warn_of(*validation_);
+  }
+}
+
+void Corpus::warn_of(const data::Sampler& sampler) {
+  if (!document_mask_) return;
+  for (const auto& file : sampler.files()) {
+    if (!file->lacks_marks()) continue;
+    warnings_.push_back(fmt::format(
+        "{}: token {}, which separates documents, does not occur: data.document_mask takes the file as one "
+        "document. If another token does, write a side-car with its document_token",
+        file->bin_path(), file->facts().mark->token));
   }
 }
 

@@ -39,6 +39,8 @@ class Corpus {
 
   /// Whether token files are open here.
   bool opened() const { return train_ != nullptr; }
+  /// What is no error but hardly meant: documents that nothing tells apart although they are to be masked.
+  const std::vector<std::string>& warnings() const { return warnings_; }
   /// XXH3 over what decides the samples; empty without files.
   std::string fingerprint() const { return train_ ? train_->fingerprint() : std::string(); }
   /// Null where the job has no validation file.
@@ -53,10 +55,12 @@ class Corpus {
   void read_validation(uint64_t first, HostMicroBatch& batch) { read(validation_.get(), first, batch); }
 
  private:
+  void warn_of(const data::Sampler& sampler);
   void read(const data::Sampler* sampler, uint64_t first, HostMicroBatch& batch);
 
   bool document_mask_;
   std::vector<int32_t> document_starts_;  // of one sequence
+  std::vector<std::string> warnings_;
   data::SkippedSamples skipped_;
   std::unique_ptr<data::Sampler> train_;
   std::unique_ptr<data::Sampler> validation_;

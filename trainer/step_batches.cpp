@@ -73,8 +73,8 @@ void StepBatches::forget() {
 }
 
 BatchSet& StepBatches::of(int64_t step) {
-  Entry& entry = entries_[static_cast<size_t>(step) % entries_.size()];
-  if (entry.step != step) {
+  Entry& entry = entries_[place(step)];
+  if (!was_read(step)) {
     int64_t micro_batch = 0;
     for (HostMicroBatch& batch : entry.set.batches()) {
       corpus_.read_train(static_cast<uint64_t>(first_sample(step, replica_, micro_batch++)), batch);

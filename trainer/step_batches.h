@@ -41,6 +41,8 @@ class StepBatches {
   /// The batches of `step`, read now unless they were read before (while the device worked on another step);
   /// valid until as many other steps were read as sets are kept.
   BatchSet& of(int64_t step);
+  /// Whether of() has nothing left to read.
+  bool was_read(int64_t step) const { return entries_[place(step)].step == step; }
   /// Sets that are kept: of the steps under way, and of the one that is read.
   static int64_t sets(const Job& job);
   /// What was read ahead is read again, in micro-batches of the job's present size.
@@ -52,6 +54,7 @@ class StepBatches {
 
  private:
   int64_t first_sample(int64_t step, int replica, int64_t micro_batch) const;
+  size_t place(int64_t step) const { return static_cast<size_t>(step) % entries_.size(); }
   struct Entry {
     BatchSet set;
     int64_t step = -1;

@@ -21,4 +21,15 @@ struct StepMoment {
 /// Called on every rank, between the computations of steps. For tests: a job has none.
 using StepHook = std::function<void(const StepMoment&)>;
 
+/// A rank has read the data of a step.
+struct ReadMoment {
+  int rank = 0;
+  int64_t step = 0;        ///< completed before the one whose data it is
+  bool accounted = false;  ///< false: what passes now counts as reading still
+  runtime::PipelineEngine& engine;
+};
+
+/// Called on every rank, twice for each read. For tests: a job has none.
+using ReadHook = std::function<void(const ReadMoment&)>;
+
 }  // namespace penstock

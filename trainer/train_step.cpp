@@ -11,8 +11,18 @@
 namespace penstock {
 
 BatchSet& TrainStep::read(int64_t step) {
-  const accounting::HostTimes::Doing doing(context_.host, accounting::Part::data);
-  return batches_.of(step);
+  if (batches_.was_read(step)) return batches_.of(step);
+  const auto tell = [&](bool accounted) {
+    if (read_hook_) read_hook_({context_.world.rank(), step, accounted, *context_.engine});
+  };
+  BatchSet* set = nullptr;
+  {
+    const accounting::HostTimes::Doing doing(context_.host, accounting::Part::data);
+    set = &batches_.of(step);
+    tell(false);
+  }
+  tell(true);
+  return *set;
 }
 
 void TrainStep::tell_hook(int64_t step, const Begun& begun, bool computed) {

@@ -19,11 +19,12 @@ namespace penstock {
 /// for, unless the run pauses between the two.
 class TrainStep {
  public:
-  /// All outlive it. `hook`: may be empty.
-  TrainStep(const RankContext& context, const StepHook& hook, StepBatches& batches,
+  /// All outlive it. Hooks may be empty.
+  TrainStep(const RankContext& context, const StepHook& hook, const ReadHook& read_hook, StepBatches& batches,
             const NumericsGuard& guard, RecomputeCheck& check, StepAccounting& accounting)
       : context_(context),
         hook_(hook),
+        read_hook_(read_hook),
         batches_(batches),
         guard_(guard),
         check_(check),
@@ -50,6 +51,7 @@ class TrainStep {
 
   const RankContext& context_;
   const StepHook& hook_;
+  const ReadHook& read_hook_;
   StepBatches& batches_;
   const NumericsGuard& guard_;
   RecomputeCheck& check_;

@@ -258,6 +258,9 @@ ExitCode train(Job asked, const TrainOptions& options, transport::World& world, 
     reports.event("start", point.step,
                   {{"resumed", resumed}, {"matmul_roof_flops", roof[0]}, {"ranks", world.size()}});
   }
+  if (leads) {
+    for (const std::string& warning : corpus.warnings()) reports.warning(warning);
+  }
   const ProcessorShare share = processor_share(job.parallel.threads, world);
   if (leads && share.crowded()) {
     reports.warning(fmt::format(
@@ -306,7 +309,8 @@ ExitCode train(Job asked, const TrainOptions& options, transport::World& world, 
   StepAccounting step_accounting(context, backend.messenger(), clocks, step_report, run_account, steering);
   steering.follow({&checkpointing, &step_accounting});
   StepLoop loop;
-  TrainStep train_step(context, options.at_step, batches, guard, recompute_check, step_accounting);
+  TrainStep train_step(context, options.at_step, options.at_read, batches, guard, recompute_check,
+                       step_accounting);
   loop.train_step = [&](int64_t step, bool pauses) { return train_step(step, pauses); };
   loop.follows = [&] { return train_step.follows(); };
   loop.roll_back = [&](const StepSummary& result, Decision& decision) {

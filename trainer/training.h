@@ -23,6 +23,7 @@ struct TrainOptions {
   std::map<int64_t, std::string> acts;
   RearrangementHook at_rearrangement;
   StepHook at_step;
+  ReadHook at_read;
 };
 
 /// One rank of a training: from the job's start, or from its newest checkpoint, until its end or until it is

@@ -11,6 +11,18 @@ void cut_through(std::string& text, std::string_view mark) {
   if (at != std::string::npos) text.erase(0, at + mark.size());
 }
 
+// All that was read of a string is repeated, which may be megabytes: its end says where it is.
+void shorten(std::string& reason) {
+  constexpr std::string_view mark = "last read: '";
+  constexpr size_t most = 80;
+  const size_t at = reason.find(mark);
+  if (at == std::string::npos || reason.size() - at - mark.size() <= most) return;
+  const size_t begin = at + mark.size();
+  size_t end = reason.size() - most;
+  while (end < reason.size() && (static_cast<unsigned char>(reason[end]) & 0xC0U) == 0x80U) ++end;
+  reason.replace(begin, end - begin, "...");
+}
+
 // A number that no double holds is complained of without a place, but literally.
 size_t place_of_number(std::string_view text, const std::string& reason) {
   const size_t open = reason.find('\'');
@@ -27,6 +39,7 @@ std::string json_reason(const nlohmann::json::exception& error) {
   if (reason.rfind("[json.exception.", 0) == 0) cut_through(reason, "] ");
   if (reason.rfind("parse error", 0) == 0) cut_through(reason, ": ");
   if (reason.rfind("syntax error while parsing ", 0) == 0) cut_through(reason, " - ");
+  shorten(reason);
   return reason;
 }
 

@@ -145,6 +145,19 @@ TEST(DocumentReader, TextsWithoutSpacesDoNotFillTheMemory) {
   EXPECT_TRUE(documents(folder / "in", DocumentSeparator::file) == Texts{zeros});
 }
 
+// What may be a blank line is looked at whole: a longer one is text, so that it does not fill the memory.
+TEST(DocumentReader, AVeryLongLineOfWhiteSpaceIsText) {
+  const TemporaryFolder folder;
+  const std::string longest(DocumentReader::longest_piece, ' ');
+  put_file(folder / "in", "a\n" + longest + "\nb");
+  EXPECT_TRUE(documents(folder / "in", DocumentSeparator::blank_line) == (Texts{"a", "b"}));
+  const std::string text = "a\n" + longest + longest + longest + " \nb";
+  put_file(folder / "in", text + "\n\nc");
+  int pieces = 0;
+  EXPECT_TRUE(documents(folder / "in", DocumentSeparator::blank_line, &pieces) == (Texts{text, "c"}));
+  EXPECT_GE(pieces, 4);
+}
+
 TEST(DocumentReader, ReadsAPipe) {
   const TemporaryFolder folder;
   const std::string pipe = folder / "pipe";

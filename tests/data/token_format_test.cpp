@@ -295,5 +295,48 @@ TEST(TokenFormats, SideCarsOfFilesWithoutAnIndexAreChecked) {
   EXPECT_EQ(starts_of(TokenFile(folder / "a"), 0, 4), (std::vector<int32_t>{0, 1}));
 }
 
+TEST(ContentFingerprint, IsOfTokensAndTheirType) {
+  const TemporaryFolder folder;
+  const std::vector<uint16_t> narrow{50256, 1, 2};
+  const std::vector<uint32_t> wide{50256, 1, 2};
+  put_file(folder / "a.bin", llm_c_file(20240520, 1, narrow));
+  put_file(folder / "b.bin", bytes_of(narrow));
+  put_file(folder / "c.bin", bytes_of(wide));
+  const std::string of_llm_c = content_fingerprint(TokenFile(folder / "a").facts());
+  EXPECT_EQ(of_llm_c,
+            content_fingerprint(TokenFile(folder / "b", HeaderlessFile{TokenType::uint16, {}}).facts()));
+  EXPECT_NE(of_llm_c,
+            content_fingerprint(TokenFile(folder / "c", HeaderlessFile{TokenType::uint32, {}}).facts()));
+}
+
+TEST(TokenFile, KnowsThatItsMarkDoesNotOccur) {
+  const TemporaryFolder folder;
+  const auto lacks = [&](const std::vector<uint16_t>& tokens) {
+    put_file(folder / "a.bin", llm_c_file(20240520, 1, tokens));
+    return TokenFile(folder / "a").lacks_marks();
+  };
+  EXPECT_TRUE(lacks({1, 2, 3}));
+  EXPECT_FALSE(lacks({50256, 2, 3})) << "one document, and it has its mark";
+  EXPECT_FALSE(lacks({1, 50256, 3}));
+  EXPECT_FALSE(lacks({}));
+  put_file(folder / "b.bin", bytes_of<uint16_t>({1, 2, 3}));
+  EXPECT_TRUE(
+      TokenFile(folder / "b", HeaderlessFile{TokenType::uint16, DocumentMark{0, false}}).lacks_marks());
+  EXPECT_FALSE(
+      TokenFile(folder / "b", HeaderlessFile{TokenType::uint16, DocumentMark{3, false}}).lacks_marks());
+  EXPECT_FALSE(TokenFile(folder / "b", HeaderlessFile{TokenType::uint16, {}}).lacks_marks());
+}
+
+TEST(TokenFile, ATextIsNone) {
+  const TemporaryFolder folder;
+  for (const char* name : {"book.txt", "book.jsonl", "book.jsonl.zst", "book"}) {
+    put_file(folder / name, "once upon a time");
+    EXPECT_THAT(message_of<DataError>([&] { TokenFile file(folder / name); }),
+                AllOf(HasSubstr(std::string(name) + ": found a file that holds no tokens"),
+                      HasSubstr("penstock data prepare --input " + (folder / name) + " --tokenizer")));
+  }
+  EXPECT_THAT(message_of<DataError>([&] { TokenFile file(folder / "none.txt"); }), HasSubstr("No such file"));
+}
+
 }  // namespace
 }  // namespace penstock::data

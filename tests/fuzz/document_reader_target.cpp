@@ -18,7 +18,7 @@ std::vector<Piece> pieces_from(const std::string& path, uint8_t how,
   using namespace penstock;
   const bool json_lines = how % 5 == 4;
   data::DocumentReader reader(path, static_cast<data::DocumentSeparator>(json_lines ? 0 : how % 5),
-                              json_lines);
+                              json_lines, static_cast<data::InvalidText>(how / 5 % 3));
   if (from.byte > 0) reader.go_on(from);
   std::vector<Piece> pieces;
   while (const auto piece = reader.next()) {
@@ -31,7 +31,8 @@ std::vector<Piece> pieces_from(const std::string& path, uint8_t how,
 
 }  // namespace
 
-// The first byte says how documents are separated; the text behind it may be packed.
+// The first byte says how documents are separated, and what becomes of JSON that is not Unicode; the text
+// behind it may be packed.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t count) {
   using namespace penstock;
   if (count == 0) return 0;

@@ -77,7 +77,9 @@ ls swept/out.preparation.json >/dev/null
 how=(--document-separator line)
 prepare swept/out && fail "another command went on"
 grep -q 'a preparation that was left off, with document_separator 2' prepare.log || { cat prepare.log; fail "not refused with words"; }
+ls swept/out-validation.*.partial >/dev/null
 prepare swept/out --restart || { cat prepare.log; fail "--restart"; }
+[ "$(ls swept | wc -l)" = 3 ] || { ls swept; fail "--restart leaves files of what was left off"; }
 rm -r straight swept && mkdir straight
 prepare straight/out
 [ ! -e straight/out.preparation.json ] || fail "the state is left over"
@@ -87,7 +89,20 @@ mkdir swept
 faulty kill 40 && fail "it was not killed"
 echo "one more" >>texts/3.txt
 prepare swept/out && fail "it went on with another text"
-grep -q 'left off, with inputs' prepare.log || { cat prepare.log; fail "a changed text is not refused"; }
+grep -Eq 'texts/3.txt: found [0-9]+ bytes, expected [0-9]+, as when the preparation was left off' prepare.log ||
+  { cat prepare.log; fail "a changed text is not refused"; }
+head -c -9 texts/3.txt >texts/whole && mv texts/whole texts/3.txt
+prepare swept/out && fail "it went on with a text of another time"
+grep -Eq 'texts/3.txt: found a file that was changed 20[-0-9]+ [:.0-9]+ UTC, expected one that was changed 20' prepare.log ||
+  { cat prepare.log; fail "a text of another time is not refused"; }
+echo "another text" >texts/5.txt
+prepare swept/out && fail "it went on with another text"
+grep -q 'texts/3.txt: found a file that was changed' prepare.log || { cat prepare.log; fail "not the first that differs"; }
+mv texts/5.txt texts/0.txt
+prepare swept/out && fail "it went on with other texts"
+grep -q 'texts/0.txt: found it as input 1, expected texts/1.txt, as when' prepare.log ||
+  { cat prepare.log; fail "another text in front is not refused"; }
+rm texts/0.txt
 
 # A second one at the same time is refused; a damaged state too.
 mkfifo texts.fifo
@@ -100,7 +115,7 @@ echo "some text" >&7
 exec 7>&-
 wait
 grep -q 'held.idx/.bin' held.log || { cat held.log; fail "the one that held the lock"; }
-for text in '' '{' '{"schema": 2}' '[]' '{"schema": 1, "request": {}}'; do
+for text in '' '{' '{"schema": 1}' '[]' '{"schema": 2, "request": {}}'; do
   printf '%s' "$text" >held.preparation.json
   "$penstock" data prepare --input text.txt --tokenizer tokenizer.json --output held >refused.log 2>&1 && fail "a damaged state: $text"
   grep -q 'held.preparation.json: found .*--restart' refused.log || { cat refused.log; fail "a damaged state is not refused with words: $text"; }

@@ -93,5 +93,36 @@ TEST(Corpus, MasksTheDocumentsOfAFileWithoutAnIndex) {
   EXPECT_EQ(rows[3], (std::vector<int32_t>{0, 0, 0, 3, 3}));
 }
 
+// A mask that finds no borders would be none, in silence.
+TEST(Corpus, WarnsOfAFileWhoseMarkDoesNotOccur) {
+  const tests::TemporaryFolder folder;
+  std::vector<int32_t> header(256);
+  header[0] = 20240520;
+  header[1] = 1;
+  header[2] = 6;
+  const std::string head(reinterpret_cast<const char*>(header.data()), header.size() * sizeof(int32_t));
+  const auto warnings = [&](const std::string& tokens, const Job& job) {
+    tests::put_file(folder / "a.bin", head + tokens);
+    return Corpus(job, nullptr, true).warnings();
+  };
+  const std::string without{1, 0, 2, 0, 3, 0, 4, 0, 5, 0, 6, 0};
+  Job job = masked_job(folder / "a");
+  job.model.vocab_size = 50257;
+  EXPECT_THAT(warnings(without, job),
+              testing::ElementsAre(testing::HasSubstr("a.bin: token 50256, which separates documents, does "
+                                                      "not occur: data.document_mask takes")));
+  EXPECT_THAT(warnings("\x50\xC4" + without.substr(2), job), testing::IsEmpty());
+  job.data.document_mask = false;
+  EXPECT_THAT(warnings(without, job), testing::IsEmpty());
+}
+
+TEST(Corpus, HintsAtHowATextIsPrepared) {
+  const tests::TemporaryFolder folder;
+  tests::put_file(folder / "book.txt", "once upon a time");
+  EXPECT_THAT(tests::message_of<data::DataError>(
+                  [&] { Corpus corpus(masked_job(folder / "book.txt"), nullptr, true); }),
+              testing::HasSubstr("penstock data prepare --input " + (folder / "book.txt")));
+}
+
 }  // namespace
 }  // namespace penstock

@@ -96,9 +96,10 @@ nlohmann::ordered_json as_json(const data::TokenFile& file) {
                                 {"document_token", nullptr},
                                 {"vocabulary", facts.vocabulary},
                                 {"tokenizer", facts.tokenizer},
-                                {"largest_token", facts.largest_token},
+                                {"largest_token", nullptr},
                                 {"side_car", file.has_side_car()},
                                 {"content", data::content_fingerprint(facts)}};
+  if (facts.tokens > 0) object["largest_token"] = facts.largest_token;
   if (file.index()) object["sequences"] = file.index()->sequences();
   if (facts.mark) {
     object["document_token"] = facts.mark->token;
@@ -129,7 +130,8 @@ void print_facts(const data::TokenFile& file) {
   fmt::print("  format         {}\n", data::token_format_name(file.format()));
   fmt::print("  tokens         {} ({})\n", count(facts.tokens), data::token_type_name(facts.type));
   fmt::print("  documents      {}\n", documents_shown(file));
-  fmt::print("  largest token  {}\n", facts.largest_token);
+  fmt::print("  largest token  {}\n",
+             facts.tokens > 0 ? fmt::format("{}", facts.largest_token) : "none, as it has no tokens");
   fmt::print("  vocabulary     {}\n",
              facts.vocabulary > 0 ? count(static_cast<uint64_t>(facts.vocabulary)) : "unknown");
   fmt::print("  content        {}, {}\n", data::content_fingerprint(facts),

@@ -24,6 +24,11 @@ DocumentSeparator separator_named(const std::string& name) {
   return name == "end-of-text" ? DocumentSeparator::end_of_text : DocumentSeparator::file;
 }
 
+data::InvalidText invalid_named(const std::string& name) {
+  if (name == "replace") return data::InvalidText::replace;
+  return name == "skip" ? data::InvalidText::skip : data::InvalidText::refuse;
+}
+
 }  // namespace
 
 ExitCode run_data_prepare(const DataPrepareOptions& options) {
@@ -58,13 +63,25 @@ CLI::App* add_data_prepare(CLI::App& parent, int& exit_code) {
       ->required()
       ->type_name("PREFIX");
   const auto separator = std::make_shared<std::string>("file");
-  command
-      ->add_option(
-          "--document-separator", *separator,
-          "what ends a document of a text file: its end, a line, a blank line, or the text <|endoftext|>")
-      ->check(CLI::IsMember({"file", "line", "blank-line", "end-of-text"}))
-      ->capture_default_str()
-      ->type_name("KIND");
+  const auto* separator_option =
+      command
+          ->add_option(
+              "--document-separator", *separator,
+              "what ends a document of a text file: its end, a line, a blank line, or the text <|endoftext|>")
+          ->check(CLI::IsMember({"file", "line", "blank-line", "end-of-text"}))
+          ->capture_default_str()
+          ->type_name("KIND");
+  const auto invalid = std::make_shared<std::string>("refuse");
+  const auto* invalid_option =
+      command
+          ->add_option(
+              "--invalid", *invalid,
+              "what becomes of a document of JSON lines whose text is not Unicode (half of a surrogate "
+              "pair, bytes that are not UTF-8): the preparation stops, U+FFFD stands for it, or the "
+              "document is left out")
+          ->check(CLI::IsMember({"refuse", "replace", "skip"}))
+          ->capture_default_str()
+          ->type_name("HOW");
   command
       ->add_option(
           "--validation-fraction", options->validation_fraction,
@@ -93,8 +110,9 @@ CLI::App* add_data_prepare(CLI::App& parent, int& exit_code) {
       "--validation-fraction 0.05\n"
       "  penstock data prepare --input 'web-*.jsonl.zst' --tokenizer tokenizer.json --output web "
       "--validation-documents 10000");
-  command->callback([options, separator, save_every, &exit_code] {
-    options->separator = separator_named(*separator);
+  command->callback([options, separator, separator_option, invalid, invalid_option, save_every, &exit_code] {
+    if (separator_option->count() > 0) options->separator = separator_named(*separator);
+    if (invalid_option->count() > 0) options->invalid = invalid_named(*invalid);
     options->save_every = *byte_size(*save_every);
     exit_code = run_command([&] { return static_cast<int>(run_data_prepare(*options)); });
   });

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,13 +17,14 @@ struct DataPrepareOptions {
   std::vector<std::string> inputs;  ///< files, patterns, "-"
   bool json_lines = false;          ///< whatever their names
   std::string tokenizer;
-  std::string output;  ///< prefix
-  data::DocumentSeparator separator = data::DocumentSeparator::file;
-  double validation_fraction = 0;             ///< [0, 1)
-  uint64_t validation_documents = 0;          ///< at most; 0: no limit
-  std::string end_of_text;                    ///< empty: the tokenizer's
-  uint64_t save_every = uint64_t{256} << 20;  ///< bytes of text
-  bool restart = false;                       ///< what was left off is forgotten
+  std::string output;                                ///< prefix
+  std::optional<data::DocumentSeparator> separator;  ///< none: DocumentSeparator::file
+  std::optional<data::InvalidText> invalid;          ///< none: InvalidText::refuse
+  double validation_fraction = 0;                    ///< [0, 1)
+  uint64_t validation_documents = 0;                 ///< at most; 0: no limit
+  std::string end_of_text;                           ///< empty: the tokenizer's
+  uint64_t save_every = uint64_t{256} << 20;         ///< bytes of text
+  bool restart = false;                              ///< what was left off is forgotten
 };
 
 /// `penstock data prepare`: text to `<output>.idx/.bin` and, for a fraction above 0,

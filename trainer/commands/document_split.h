@@ -13,6 +13,7 @@ class DocumentDraw {
   /// fraction in [0, 1).
   explicit DocumentDraw(double fraction) : fraction_(fraction) {}
   bool is_validation(uint64_t document) const;
+  double fraction() const { return fraction_; }
 
  private:
   double fraction_;

@@ -50,6 +50,11 @@ std::vector<InputFile> input_files(const std::vector<std::string>& given) {
     for (const std::string& path : pattern ? matches(name) : std::vector<std::string>{name})
       files.push_back(input_file(path));
   }
+  const auto is_standard_input = [](const InputFile& file) { return file.path == "-"; };
+  if (std::count_if(files.begin(), files.end(), is_standard_input) > 1) {
+    throw data::DataError(data::Fault{
+        "-", {}, "standard input given twice", "at most once, as it can be read only once", "give it once"});
+  }
   return files;
 }
 

@@ -16,7 +16,8 @@ struct InputFile {
 
 /// The files that `given` names. A name that no file has is taken as a pattern (`* ? [...]`, by glob(7)) and
 /// stands for those that match, in the order of their bytes. Throws data::DataError for a pattern without a
-/// match and for a file that cannot be opened, so that a wrong name among many is noticed before the work.
+/// match, for a file that cannot be opened, so that a wrong name among many is noticed before the work, and
+/// for standard input given twice.
 std::vector<InputFile> input_files(const std::vector<std::string>& given);
 
 /// Bytes of all, or nothing where one of them is a pipe.

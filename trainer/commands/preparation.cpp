@@ -1,14 +1,16 @@
 #include "trainer/commands/preparation.h"
 
-#include <filesystem>
+#include <cerrno>
 #include <utility>
 
 #include <fmt/format.h>
+#include <unistd.h>
 
-#include "data/content_hash.h"
 #include "data/data_error.h"
+#include "data/side_car.h"
 #include "data/token_file.h"
 #include "data/utf8.h"
+#include "trainer/commands/preparation_checks.h"
 #include "trainer/stop_switch.h"
 
 namespace penstock::commands {
@@ -20,28 +22,6 @@ using data::DocumentReader;
 using data::DocumentSeparator;
 using data::Fault;
 using report::ProgressUnit;
-
-// A text that its own tokens would replace is gone.
-void check_outputs(const std::vector<InputFile>& inputs, const std::string& prefix) {
-  const std::string name = std::filesystem::path(prefix).filename().string();
-  if (name.empty() || name == "." || name == "..") {
-    throw DataError(Fault{
-        prefix, {}, "no name for the token files", "a prefix such as data/book", "name it with --output"});
-  }
-  for (const std::string& begin : {prefix, prefix + "-validation"}) {
-    for (const char* ending : {".bin", ".idx", ".bin.meta.toml"}) {
-      for (const InputFile& input : inputs) {
-        std::error_code unknown;  // one that is not there yet is no input
-        if (!std::filesystem::equivalent(begin + ending, input.path, unknown)) continue;
-        throw DataError(Fault{begin + ending,
-                              {},
-                              "an input under the name of an output",
-                              "another name for the token files",
-                              "choose another --output"});
-      }
-    }
-  }
-}
 
 // What becomes of an encoded text: its tag in the encoder.
 constexpr uint64_t to_training = 0;
@@ -67,6 +47,16 @@ int32_t end_of_text_token(const data::Tokenizer& tokenizer, const DataPrepareOpt
                         "name the one to use with --end-of-text"});
 }
 
+// All that a preparation writes until it is finished.
+void remove_partial_files(const std::string& prefix) {
+  const std::string bin = prefix + ".bin";
+  for (const std::string& path : {bin, prefix + ".idx", prefix + ".lengths", data::side_car_path(bin)}) {
+    const std::string partial = path + ".partial";
+    if (::unlink(partial.c_str()) != 0 && errno != ENOENT)
+      throw data::write_error(partial, "remove it", errno);
+  }
+}
+
 double draw_of(const DataPrepareOptions& options) {
   return options.validation_documents > 0 && options.validation_fraction <= 0 ? usual_draw
                                                                               : options.validation_fraction;
@@ -82,42 +72,25 @@ Preparation::Preparation(const data::Tokenizer& tokenizer, const DataPrepareOpti
       total_(total_bytes(inputs_)),
       prefix_(data::token_file_prefix(options.output)),
       state_path_(preparation_path(prefix_)),
+      separator_(options.separator.value_or(DocumentSeparator::file)),
+      invalid_(options.invalid.value_or(data::InvalidText::refuse)),
       draw_(draw_of(options)) {
+  check_options(options, inputs_);
   check_outputs(inputs_, prefix_);
   open_outputs();
   encoder_.emplace(tokenizer, data::OrderedEncoder::usual_threads(),
                    [this](std::span<const int32_t> tokens, uint64_t tag) { take(tokens, tag); });
 }
 
-// What the result depends on, apart from this program.
+// What the result depends on, apart from this program and the inputs.
 nlohmann::json Preparation::request() const {
-  data::ContentHash files;
-  for (const InputFile& input : inputs_) {
-    files.text(input.path);
-    files.number(input.bytes.value_or(0));
-    files.number(static_cast<uint64_t>(input.modified));
-  }
-  return {{"inputs", fmt::format("{} with paths, sizes and times {}", inputs_.size(), files.hex())},
-          {"json_lines", options_.json_lines},
-          {"document_separator", static_cast<int>(options_.separator)},
+  return {{"json_lines", options_.json_lines},
+          {"document_separator", static_cast<int>(separator_)},
+          {"invalid", static_cast<int>(invalid_)},
           {"tokenizer", tokenizer_.fingerprint()},
           {"end_of_text", end_of_text_},
           {"validation_fraction", options_.validation_fraction},
           {"validation_documents", options_.validation_documents}};
-}
-
-void Preparation::check_request(const PreparationState& state) const {
-  const nlohmann::json now = request();
-  for (const auto& [key, value] : now.items()) {
-    if (state.request.is_object() && state.request.value(key, nlohmann::json()) == value) continue;
-    throw DataError(Fault{
-        state_path_,
-        {},
-        fmt::format("a preparation that was left off, with {} {}", key,
-                    state.request.is_object() ? state.request.value(key, nlohmann::json()).dump() : "?"),
-        value.dump(),
-        "give the same command to go on with it, or begin again with --restart"});
-  }
 }
 
 void Preparation::open_outputs() {
@@ -126,7 +99,7 @@ void Preparation::open_outputs() {
   const std::string& made_with = tokenizer_.fingerprint();
   if (options_.restart) remove_preparation(state_path_);
   if (const auto state = load_preparation(state_path_)) {
-    check_request(*state);
+    check_goes_on(*state, request(), inputs_, state_path_);
     training_.emplace(prefix_, vocabulary, made_with, state->training);
     training_->keep();
     if (state->validation) {
@@ -139,8 +112,13 @@ void Preparation::open_outputs() {
     return;
   }
   state_.request = request();
+  state_.inputs = inputs_;
   training_.emplace(prefix_, vocabulary, made_with);
-  if (draw_of(options_) > 0) validation_.emplace(validation, vocabulary, made_with);
+  if (draw_.fraction() > 0) {
+    validation_.emplace(validation, vocabulary, made_with);
+  } else if (options_.restart) {
+    remove_partial_files(validation);  // what was left off had one
+  }
 }
 
 bool Preparation::run() {
@@ -168,20 +146,16 @@ bool Preparation::run() {
 
 void Preparation::read_inputs(report::ProgressBar& bar) {
   for (; state_.input < inputs_.size(); ++state_.input) {
-    DocumentReader reader(inputs_[state_.input].path, options_.separator, options_.json_lines);
+    DocumentReader reader(inputs_[state_.input].path, separator_, options_.json_lines, invalid_);
     if (std::exchange(goes_on_, false)) {
       reader.go_on(state_.position);
     } else {
-      state_.invalid_bytes = 0;
+      state_.invalid = 0;
     }
     read_input(reader, bar);
     if (stopped_) return;
     read_bytes_ += reader.file_consumed();
-    if (state_.invalid_bytes > 0) {
-      state_.notes.push_back(
-          fmt::format("{}: {} bytes are not UTF-8, the first at byte {}; they are kept as they are",
-                      reader.path(), state_.invalid_bytes, state_.first_invalid));
-    }
+    if (state_.invalid > 0) note_invalid(reader);
   }
   encoder_->finish();
 }
@@ -189,7 +163,11 @@ void Preparation::read_inputs(report::ProgressBar& bar) {
 void Preparation::read_input(DocumentReader& reader, report::ProgressBar& bar) {
   const std::optional<uint64_t> tail = validation_tail(reader);
   while (const auto piece = reader.next()) {
-    if (!reader.is_json()) count_invalid(*piece);
+    if (!reader.is_json()) {
+      count_invalid(*piece);
+    } else if (piece->invalid && state_.invalid++ == 0) {
+      state_.first_invalid = reader.position().line;
+    }
     add_piece(*piece, tail);
     state_.file_bytes = read_bytes_ + reader.file_consumed();
     bar.update(state_.file_bytes);
@@ -230,7 +208,7 @@ bool Preparation::draws() const {
 // Where `file` makes a document of the whole file, no document can be drawn: its last part is taken instead,
 // from this byte on.
 std::optional<uint64_t> Preparation::validation_tail(const DocumentReader& reader) const {
-  if (!validation_ || options_.separator != DocumentSeparator::file || reader.is_json()) return std::nullopt;
+  if (!validation_ || separator_ != DocumentSeparator::file || reader.is_json()) return std::nullopt;
   if (options_.validation_documents > 0) {
     throw DataError(Fault{reader.path(),
                           {},
@@ -296,11 +274,21 @@ void Preparation::take(std::span<const int32_t> tokens, uint64_t tag) {
 
 void Preparation::count_invalid(const DocumentPiece& piece) {
   for (size_t at = data::valid_utf8_prefix(piece.text); at < piece.text.size();) {
-    if (state_.invalid_bytes == 0) state_.first_invalid = piece.begin + at;
+    if (state_.invalid == 0) state_.first_invalid = piece.begin + at;
     const size_t bad = data::invalid_utf8_prefix(piece.text.substr(at));
-    state_.invalid_bytes += bad;
+    state_.invalid += bad;
     at += bad + data::valid_utf8_prefix(piece.text.substr(at + bad));
   }
+}
+
+void Preparation::note_invalid(const DocumentReader& reader) {
+  state_.notes.push_back(
+      reader.is_json()
+          ? fmt::format("{}: {} documents have text that is not Unicode, the first in line {}; {}",
+                        reader.path(), state_.invalid, state_.first_invalid,
+                        invalid_ == data::InvalidText::skip ? "they are left out" : "U+FFFD stands for it")
+          : fmt::format("{}: {} bytes are not UTF-8, the first at byte {}; they are kept as they are",
+                        reader.path(), state_.invalid, state_.first_invalid));
 }
 
 void Preparation::refuse_nothing() const {
@@ -317,7 +305,7 @@ void Preparation::refuse_nothing() const {
         Fault{fmt::format("{}", fmt::join(options_.inputs, ", ")),
               {},
               fmt::format("{} documents, of which none fell to validation", state_.documents),
-              fmt::format("a part of {} of them", draw_of(options_)),
+              fmt::format("a part of {} of them", draw_.fraction()),
               "give a larger --validation-fraction, more documents, or --document-separator file"});
   }
 }
@@ -341,7 +329,7 @@ void Preparation::describe() const {
         stderr,
         "penstock: note: {} documents were drawn for validation, fewer than {}: one of {:.0f} in a row "
         "(--validation-fraction)\n",
-        state_.validation_documents, options_.validation_documents, 1 / draw_of(options_));
+        state_.validation_documents, options_.validation_documents, 1 / draw_.fraction());
   }
   uint64_t tokens = 0;
   const auto show = [&](const data::SideCar& facts, const std::string& prefix) {

@@ -37,7 +37,6 @@ class Preparation {
  private:
   void open_outputs();
   nlohmann::json request() const;
-  void check_request(const PreparationState& state) const;
   void read_inputs(report::ProgressBar& bar);
   void read_input(data::DocumentReader& reader, report::ProgressBar& bar);
   void add_piece(const data::DocumentPiece& piece, std::optional<uint64_t> tail);
@@ -48,6 +47,7 @@ class Preparation {
   void end_document(bool validation);
   void take(std::span<const int32_t> tokens, uint64_t tag);
   void count_invalid(const data::DocumentPiece& piece);
+  void note_invalid(const data::DocumentReader& reader);
   void save(const data::DocumentPosition& position, bool complete);
   bool finish();
   void refuse_nothing() const;
@@ -60,6 +60,8 @@ class Preparation {
   std::optional<uint64_t> total_;  // bytes of all inputs; none: one is a pipe, and nothing can go on from it
   std::string prefix_;
   std::string state_path_;
+  data::DocumentSeparator separator_;
+  data::InvalidText invalid_;
   DocumentDraw draw_;
   PreparationState state_;
   std::optional<data::TokenWriter> training_;

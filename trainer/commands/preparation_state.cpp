@@ -21,51 +21,70 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TokenWriterState, tokens, documents, largest_
 }  // namespace penstock::data
 
 namespace penstock::commands {
-namespace {
 
 using nlohmann::json;
 
-constexpr int schema = 1;
-
-json as_json(const PreparationState& state) {
-  return {{"schema", schema},
-          {"request", state.request},
-          {"complete", state.complete},
-          {"input", state.input},
-          {"position", state.position},
-          {"file_bytes", state.file_bytes},
-          {"documents", state.documents},
-          {"validation_documents", state.validation_documents},
-          {"text_bytes", state.text_bytes},
-          {"invalid_bytes", state.invalid_bytes},
-          {"first_invalid", state.first_invalid},
-          {"document_open", state.document_open},
-          {"in_tail", state.in_tail},
-          {"notes", state.notes},
-          {"training", state.training},
-          {"validation", state.validation ? json(*state.validation) : json()}};
+// By argument-dependent lookup, like those above. Only regular files are kept: pipes cannot go on.
+static void to_json(json& object, const InputFile& file) {
+  object = json{{"path", file.path}, {"bytes", file.bytes.value_or(0)}, {"modified", file.modified}};
+}
+static void from_json(const json& object, InputFile& file) {
+  file = {object.at("path"), object.at("bytes").get<uint64_t>(), object.at("modified")};
 }
 
-PreparationState from_json(const json& object) {
+namespace {
+
+constexpr int schema = 2;
+
+// visit(name, member) for each; the one list for writing and reading.
+template <class State, class Visit>
+void each_member(State& state, Visit visit) {
+  visit("request", state.request);
+  visit("inputs", state.inputs);
+  visit("complete", state.complete);
+  visit("input", state.input);
+  visit("position", state.position);
+  visit("file_bytes", state.file_bytes);
+  visit("documents", state.documents);
+  visit("validation_documents", state.validation_documents);
+  visit("text_bytes", state.text_bytes);
+  visit("invalid", state.invalid);
+  visit("first_invalid", state.first_invalid);
+  visit("document_open", state.document_open);
+  visit("in_tail", state.in_tail);
+  visit("notes", state.notes);
+  visit("training", state.training);
+  visit("validation", state.validation);
+}
+
+template <class T>
+void put(json& value, const T& member) {
+  value = member;
+}
+template <class T>
+void put(json& value, const std::optional<T>& member) {
+  value = member ? json(*member) : json();
+}
+template <class T>
+void take(const json& value, T& member) {
+  value.get_to(member);
+}
+template <class T>
+void take(const json& value, std::optional<T>& member) {
+  if (!value.is_null()) member = value.get<T>();
+}
+
+json as_json(const PreparationState& state) {
+  json object{{"schema", schema}};
+  each_member(state, [&](const char* name, const auto& member) { put(object[name], member); });
+  return object;
+}
+
+PreparationState state_of(const json& object) {
   if (object.at("schema") != schema)
     throw std::invalid_argument(fmt::format("schema {}", object.at("schema").dump()));
   PreparationState state;
-  state.request = object.at("request");
-  object.at("complete").get_to(state.complete);
-  object.at("input").get_to(state.input);
-  object.at("position").get_to(state.position);
-  object.at("file_bytes").get_to(state.file_bytes);
-  object.at("documents").get_to(state.documents);
-  object.at("validation_documents").get_to(state.validation_documents);
-  object.at("text_bytes").get_to(state.text_bytes);
-  object.at("invalid_bytes").get_to(state.invalid_bytes);
-  object.at("first_invalid").get_to(state.first_invalid);
-  object.at("document_open").get_to(state.document_open);
-  object.at("in_tail").get_to(state.in_tail);
-  object.at("notes").get_to(state.notes);
-  object.at("training").get_to(state.training);
-  if (!object.at("validation").is_null())
-    state.validation = object.at("validation").get<data::TokenWriterState>();
+  each_member(state, [&](const char* name, auto& member) { take(object.at(name), member); });
   return state;
 }
 
@@ -82,12 +101,16 @@ void save_preparation(const std::string& path, const PreparationState& state) {
 std::optional<PreparationState> load_preparation(const std::string& path) {
   if (::access(path.c_str(), F_OK) != 0) return std::nullopt;
   const auto refuse = [&](const std::string& found) {
-    throw data::DataError(data::Fault{
-        path, {}, found, "what `data prepare` left to go on from (schema 1)", "begin again with --restart"});
+    throw data::DataError(
+        data::Fault{path,
+                    {},
+                    found,
+                    fmt::format("what `data prepare` left to go on from (schema {})", schema),
+                    "begin again with --restart"});
   };
   const data::MappedFile file(path);
   try {
-    return from_json(json::parse(file.text()));
+    return state_of(json::parse(file.text()));
   } catch (const json::exception& error) {
     refuse(data::json_fault(file.text(), error).what);
   } catch (const std::invalid_argument& error) {

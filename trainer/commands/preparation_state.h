@@ -9,22 +9,24 @@
 
 #include "data/document_reader.h"
 #include "data/token_writer.h"
+#include "trainer/commands/input_files.h"
 
 namespace penstock::commands {
 
 /// How far a `data prepare` is, between two pieces of text: with the partial token files, all that the same
 /// command needs to go on.
 struct PreparationState {
-  nlohmann::json request;  ///< what was asked for: the same, or it is another preparation
-  bool complete = false;   ///< all tokens are written; the files may have their names already
-  uint64_t input = 0;      ///< the one that is read
+  nlohmann::json request;         ///< what was asked for: the same, or it is another preparation
+  std::vector<InputFile> inputs;  ///< the same, too
+  bool complete = false;          ///< all tokens are written; the files may have their names already
+  uint64_t input = 0;             ///< the one that is read
   data::DocumentPosition position;
   uint64_t file_bytes = 0;  ///< of all inputs so far, as they are packed: for progress
   uint64_t documents = 0;
   uint64_t validation_documents = 0;
   uint64_t text_bytes = 0;
-  uint64_t invalid_bytes = 0;  ///< of this input
-  uint64_t first_invalid = 0;
+  uint64_t invalid = 0;  ///< of this input: bytes that are no UTF-8; of JSON, documents that are not Unicode
+  uint64_t first_invalid = 0;  ///< byte; of JSON, line
   bool document_open = false;
   bool in_tail = false;  ///< behind where a file was cut for validation
   std::vector<std::string> notes;
