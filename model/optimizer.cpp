@@ -14,8 +14,7 @@ OptimizerStep::OptimizerStep(PlannedMemory& memory, math::Math& math, const Rank
     : math_(math),
       section_(config.optimizer),
       parameters_(parameters),
-      sharded_(config.shard.count > 1),
-      versions_(config.weight_versions > 1) {
+      sharded_(config.shard.count > 1) {
   int64_t largest = 0;
   int64_t count = 0;
   for (const ParameterSpec& spec : model_parameters(config.model)) {
@@ -58,7 +57,7 @@ void OptimizerStep::begin(Stream& stream, const StepInputs& inputs) {
   stream.copy(scalars_.as<math::StepScalars>() + selected_, &scalars, sizeof(scalars));
   stream.record(*upload.done);
   upload.used = true;
-  versions_ ? parameters_.zero_selected(stream) : parameters_.zero_gradients(stream);
+  parameters_.begin_gradients(stream, math_.gemm->overwrites());
 }
 
 int64_t OptimizerStep::place_blocks(const RankConfig& config) {

@@ -38,8 +38,7 @@ class OptimizerStep {
   /// its gradients are the set of that number (ParameterStore::select_gradients()).
   void select(size_t step) { selected_ = step; }
 
-  /// Writes the step's scalars to the device and zeroes the gradients: of two versions of the weights, the
-  /// selected step's.
+  /// Writes the step's scalars to the device and begins its gradients (ParameterStore::begin_gradients()).
   void begin(Stream& stream, const StepInputs& inputs);
 
   /// The gradient of the tied weight = the head's accumulator + the embedding's (contract C1 c), once a step.
@@ -83,7 +82,6 @@ class OptimizerStep {
   OptimizerSection section_;
   ParameterStore& parameters_;
   bool sharded_;
-  bool versions_;  // two of the weights
   size_t selected_ = 0;
   Tensor scalars_;                    // u8
   Tensor blocks_;                     // fp64: of one parameter, or of all of them where sharded

@@ -25,6 +25,7 @@ ParameterStore::ParameterStore(PlannedMemory& memory, const RankConfig& config)
       index += spec.tied ? 0 : 1;
     }
   }
+  first_sums_ = std::make_unique<bool[]>(parameters_.size());
 }
 
 void ParameterStore::add_unit(PlannedMemory& memory, const RankConfig& config, int unit,
@@ -168,17 +169,26 @@ void ParameterStore::refresh_compute(Stream& stream, math::Math& math) {
 
 void ParameterStore::zero_gradients(Stream& stream) {
   if (forward_only_) return;
+  std::fill_n(first_sums_.get(), parameters_.size(), false);
   for (const UnitGradients& unit : gradients_) {
     stream.fill_zero(unit.values.data, unit.values.bytes());
     if (unit.values2) stream.fill_zero(unit.values2.data, unit.values2.bytes());
   }
 }
 
-void ParameterStore::zero_selected(Stream& stream) {
+void ParameterStore::begin_gradients(Stream& stream, bool plans_overwrite) {
+  const bool marks = plans_overwrite && sets_ == 1;
+  if (!marks && versions_ == 1) {
+    zero_gradients(stream);
+    return;
+  }
   for (const UnitGradients& unit : gradients_) {
     const Tensor& values = gradients(unit);
-    stream.fill_zero(values.data, values.bytes());
+    const int64_t zeroed = marks ? unit.weight_half : values.elements();
+    stream.fill_zero(values.data, static_cast<size_t>(zeroed) * sizeof(float));
   }
+  if (!marks) return;
+  for (const Parameter& parameter : parameters_) *first_sum(parameter) = parameter.spec.in_weight_half;
 }
 
 void ParameterStore::forget_earlier(Stream& stream) {

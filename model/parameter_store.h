@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -126,11 +127,17 @@ class ParameterStore {
   const Shard& shard() const { return shard_; }
   /// Of all sets.
   void zero_gradients(Stream& stream);
-  /// Of the selected set.
-  void zero_selected(Stream& stream);
+  /// A step's gradients, of two versions of the weights those of the selected set, begin with zeros. Where
+  /// plans overwrite (math::Gemm::overwrites()) and there is one set, matmul weights are only marked instead:
+  /// the first sum of the step is written over what is there.
+  void begin_gradients(Stream& stream, bool plans_overwrite);
   /// The earlier version of the weights becomes that of now: there is no earlier one. Nothing where there is
   /// one version. With a sharded optimizer of what the rank owns, as of now.
   void forget_earlier(Stream& stream);
+
+  /// Whether the next sum of the parameter's gradient is written over what is there. Who enqueues it takes
+  /// the mark away.
+  bool* first_sum(const Parameter& parameter) const { return &first_sums_[&parameter - parameters_.data()]; }
 
   /// The parameter's gradient in the selected set.
   Accumulator accumulator(const Parameter& parameter) const {
@@ -172,6 +179,7 @@ class ParameterStore {
   size_t versions_;
   size_t selected_version_ = 0;
   std::vector<Parameter> parameters_;
+  std::unique_ptr<bool[]> first_sums_;  ///< one a parameter
   std::vector<UnitGradients> gradients_;
   std::vector<Buffer> others_;  // masters, copies, moments
   int64_t tied_embedding_ = -1;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 
 #include "model/unit.h"
 
@@ -20,7 +21,11 @@ class UnitLinear {
     plan_.backward_input(stream, dy, weight_, dx, workspace_);
   }
   void backward_weight(Stream& stream, Tensor dy, Tensor x) const {
-    plan_.backward_weight(stream, dy, x, d_weight_, workspace_);
+    if (std::exchange(*first_sum_, false)) {
+      plan_.first_backward_weight(stream, dy, x, d_weight_, workspace_);
+    } else {
+      plan_.backward_weight(stream, dy, x, d_weight_, workspace_);
+    }
   }
 
  private:
@@ -29,6 +34,7 @@ class UnitLinear {
   Weights weight_;
   Weights bias_;
   Accumulator d_weight_, d_bias_;
+  bool* first_sum_;
 };
 
 }  // namespace penstock::model

@@ -67,12 +67,19 @@ class CpuLinear final : public math::Linear {
                           .out = DType::fp32,
                           .a_transposed = true,
                           .accumulate = true},
-                         threads) {}
+                         threads),
+        first_backward_weight_({.rows = shape.out,
+                                .columns = shape.in,
+                                .depth = shape.tokens,
+                                .in = shape.dtype,
+                                .out = DType::fp32,
+                                .a_transposed = true},
+                               threads) {}
 
   const LinearShape& shape() const override { return shape_; }
   size_t workspace_bytes() const override {
-    return std::max(
-        {forward_.workspace_bytes(), backward_input_.workspace_bytes(), backward_weight_.workspace_bytes()});
+    return std::max({forward_.workspace_bytes(), backward_input_.workspace_bytes(),
+                     backward_weight_.workspace_bytes(), first_backward_weight_.workspace_bytes()});
   }
 
   void forward(Stream& stream, Tensor x, Tensor w, Tensor bias, Tensor y, Tensor workspace) override {
@@ -89,10 +96,11 @@ class CpuLinear final : public math::Linear {
   }
 
   void backward_weight(Stream& stream, Tensor dy, Tensor x, Tensor dw, Tensor workspace) override {
-    math::check_linear_backward_weight(shape_, dy, x, dw, workspace, backward_weight_.workspace_bytes());
-    CpuStream::of(stream).enqueue("linear backward_weight", [=, this] {
-      backward_weight_.run(dy.data, x.data, nullptr, dw.data, workspace.data);
-    });
+    add_or_write(stream, dy, x, dw, workspace, backward_weight_);
+  }
+
+  void first_backward_weight(Stream& stream, Tensor dy, Tensor x, Tensor dw, Tensor workspace) override {
+    add_or_write(stream, dy, x, dw, workspace, first_backward_weight_);
   }
 
   void backward_bias(Stream& stream, Tensor dy, Tensor dbias) override {
@@ -106,10 +114,18 @@ class CpuLinear final : public math::Linear {
   }
 
  private:
+  void add_or_write(Stream& stream, Tensor dy, Tensor x, Tensor dw, Tensor workspace, Product& product) {
+    math::check_linear_backward_weight(shape_, dy, x, dw, workspace, product.workspace_bytes());
+    CpuStream::of(stream).enqueue("linear backward_weight", [=, &product] {
+      product.run(dy.data, x.data, nullptr, dw.data, workspace.data);
+    });
+  }
+
   LinearShape shape_;
   Product forward_;
   Product backward_input_;
   Product backward_weight_;
+  Product first_backward_weight_;
 };
 
 /// Few rows, forward alone.
@@ -154,6 +170,7 @@ class CpuGemm final : public math::Gemm {
     if (math::Support sizes = math::supports_linear_sizes(shape); !sizes) return sizes;
     return supports_products(shape.dtype);
   }
+  bool overwrites() const override { return true; }
 
   std::unique_ptr<math::Linear> plan_linear(const LinearShape& shape) override {
     if (const math::Support support = supports(shape); !support) {

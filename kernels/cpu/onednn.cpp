@@ -189,9 +189,6 @@ struct Product::Impl {
 };
 
 Product::Product(const ProductShape& shape, int threads) {
-  if (shape.a_transposed && !shape.accumulate) {
-    throw UsageError(fmt::format("{}: a transposed left matrix needs `accumulate`", describe(shape)));
-  }
   const ThreadScope scope(threads);
   const std::lock_guard lock(planning());
   try {

@@ -16,7 +16,7 @@ struct ProductShape {
   int64_t depth = 0;    ///< K
   DType in = DType::fp32;
   DType out = DType::fp32;
-  bool a_transposed = false;  ///< a is stored (K,M); only with `accumulate`
+  bool a_transposed = false;  ///< a is stored (K,M)
   bool b_transposed = false;  ///< b is stored (N,K)
   bool bias = false;          ///< adds bias (N), fp32, to every row
   bool accumulate = false;    ///< y += a · b

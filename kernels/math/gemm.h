@@ -33,6 +33,11 @@ class Linear {
   virtual void backward_input(Stream& stream, Tensor dy, Tensor w, Tensor dx, Tensor workspace) = 0;
   /// dw (O,C) += dy (N,O)ᵀ · x (N,C). dw: fp32.
   virtual void backward_weight(Stream& stream, Tensor dy, Tensor x, Tensor dw, Tensor workspace) = 0;
+  /// dw (O,C) = dy (N,O)ᵀ · x (N,C), whatever it was. dw: fp32.
+  virtual void first_backward_weight(Stream& stream, Tensor dy, Tensor x, Tensor dw, Tensor workspace) {
+    stream.fill_zero(dw.data, dw.bytes());
+    backward_weight(stream, dy, x, dw, workspace);
+  }
   /// dbias (O) += Σ over tokens of dy (N,O), tokens ascending. dbias: fp32. Part of the input half (contract
   /// C1 b).
   virtual void backward_bias(Stream& stream, Tensor dy, Tensor dbias) = 0;
@@ -42,6 +47,8 @@ class Gemm {
  public:
   virtual ~Gemm() = default;
   virtual Support supports(const LinearShape& shape) const = 0;
+  /// Whether first_backward_weight() does without zeros.
+  virtual bool overwrites() const { return false; }
   /// DeviceError with the reason if the shape is not supported.
   virtual std::unique_ptr<Linear> plan_linear(const LinearShape& shape) = 0;
   /// The same for few tokens, whose time is that of reading w: for text that is generated token by token.

@@ -66,11 +66,14 @@ void check_backward_weight(const LinearShape& shape) {
   const int dy = operation.input("dy", shape.dtype, {shape.tokens, shape.out});
   const int x = operation.input("x", shape.dtype, {shape.tokens, shape.in});
   const int dw = operation.accumulated("dw", DType::fp32, {shape.out, shape.in});
+  const int first = operation.output("dw of the first", DType::fp32, {shape.out, shape.in});
   const int dbias = operation.accumulated("dbias", DType::fp32, {shape.out});
   operation.check(gemm, [&](Gemm& family, Call& call) {
     const auto plan = family.plan_linear(shape);
     plan->backward_weight(call.stream(), call[dy], call[x], call[dw],
                           call.workspace(plan->workspace_bytes()));
+    plan->first_backward_weight(call.stream(), call[dy], call[x], call[first],
+                                call.workspace(plan->workspace_bytes()));
     plan->backward_bias(call.stream(), call[dy], call[dbias]);
     call.stream().synchronize();
   });
