@@ -206,20 +206,26 @@ DocumentPiece DocumentReader::parse_json(std::string_view line, uint64_t begin) 
       if (may_be_mended) return false;
       const JsonFault fault = json_fault(json, error);
       fail(fmt::format("no JSON (column {}: {})", fault.column, fault.what),
-           json == line && mended_json(line) != line ? "correct or remove the line, or say with --invalid "
-                                                       "replace or skip what becomes of texts that "
-                                                       "are not Unicode"
+           json == line && mended_json(line) != line ? "correct or remove the line; penstock data "
+                                                       "prepare takes texts that are not Unicode with "
+                                                       "--invalid replace or skip"
                                                      : advice);
     }
     return false;
   };
-  const bool invalid = !parse(line, invalid_ != InvalidText::refuse);
-  if (invalid) parse(mended_json(line), false);
+  const bool mended = !parse(line, invalid_ != InvalidText::refuse);
+  if (mended) parse(mended_json(line), false);
   if (!object.is_object()) fail(object.type_name(), advice);
   const auto text = object.find("text");
   if (text == object.end()) fail("an object without \"text\"", advice);
   if (!text->is_string()) fail(std::string("a \"text\" that is ") + text->type_name(), advice);
   decoded_ = std::move(text->get_ref<std::string&>());
+  bool invalid = false;
+  if (mended) {
+    // What is not Unicode may stand elsewhere in the object: then another replacement changes no text.
+    parse(mended_json(line, U'?'), false);
+    invalid = object.at("text").get_ref<const std::string&>() != decoded_;
+  }
   if (invalid && invalid_ == InvalidText::skip) decoded_.clear();
   return {decoded_, true, begin, invalid};
 }

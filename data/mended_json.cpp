@@ -10,7 +10,6 @@ namespace penstock::data {
 namespace {
 
 constexpr size_t escape_bytes = 6;  // \uXXXX
-constexpr char32_t replacement = 0xFFFD;
 
 // The UTF-16 code unit that `text` begins with as an escape.
 std::optional<uint16_t> escaped_unit(std::string_view text) {
@@ -29,7 +28,7 @@ bool is_low(uint16_t unit) {
 }
 
 // Takes an escape from the front of `rest`.
-void mend_escape(std::string_view& rest, std::string& out) {
+void mend_escape(std::string_view& rest, char32_t replacement, std::string& out) {
   const auto unit = escaped_unit(rest);
   size_t bytes = unit ? escape_bytes : 1;
   if (unit && is_high(*unit)) {
@@ -47,12 +46,12 @@ void mend_escape(std::string_view& rest, std::string& out) {
 
 }  // namespace
 
-std::string mended_json(std::string_view json) {
+std::string mended_json(std::string_view json, char32_t replacement) {
   std::string out;
   out.reserve(json.size());
   for (std::string_view rest = json; !rest.empty();) {
     if (rest.front() == '\\') {
-      mend_escape(rest, out);
+      mend_escape(rest, replacement, out);
       continue;
     }
     const size_t length = utf8_character(rest);

@@ -11,10 +11,7 @@ namespace penstock::model {
 
 OptimizerStep::OptimizerStep(PlannedMemory& memory, math::Math& math, const RankConfig& config,
                              ParameterStore& parameters)
-    : math_(math),
-      section_(config.optimizer),
-      parameters_(parameters),
-      sharded_(config.shard.count > 1) {
+    : math_(math), section_(config.optimizer), parameters_(parameters), sharded_(config.shard.count > 1) {
   int64_t largest = 0;
   int64_t count = 0;
   for (const ParameterSpec& spec : model_parameters(config.model)) {

@@ -114,8 +114,11 @@ std::string documents_shown(const data::TokenFile& file) {
   if (!file.knows_documents()) return "unknown: nothing says where they begin (--document-token)";
   std::string text = count(facts.documents);
   if (file.index()) text += fmt::format(" (sequences {})", count(file.index()->sequences()));
-  if (facts.mark)
+  if (file.lacks_marks()) {
+    text += fmt::format(" (token {}, which marks them, does not occur)", facts.mark->token);
+  } else if (facts.mark) {
     text += fmt::format(" (token {} at their {})", facts.mark->token, facts.mark->in_front ? "front" : "end");
+  }
   if (facts.documents > 0) {
     text += fmt::format(", {:.1f} tokens each on average",
                         static_cast<double>(facts.tokens) / static_cast<double>(facts.documents));
@@ -123,7 +126,7 @@ std::string documents_shown(const data::TokenFile& file) {
   return text;
 }
 
-void print_facts(const data::TokenFile& file) {
+void print_facts(const data::TokenFile& file, bool writes_side_car) {
   const data::SideCar& facts = file.facts();
   const auto count = [](uint64_t number) { return format_amount(number, ProgressUnit::count, ""); };
   fmt::print("{}\n", file.index() ? file.prefix() + ".idx/.bin" : file.bin_path());
@@ -136,6 +139,7 @@ void print_facts(const data::TokenFile& file) {
              facts.vocabulary > 0 ? count(static_cast<uint64_t>(facts.vocabulary)) : "unknown");
   fmt::print("  content        {}, {}\n", data::content_fingerprint(facts),
              file.has_side_car() ? "equal to the side-car's hashes"
+             : writes_side_car   ? "the side-car with its hashes is written"
                                  : "no side-car to compare with (--write-side-car makes one)");
 }
 
@@ -242,7 +246,7 @@ void run_data_inspect(const DataInspectOptions& options) {
     }
     fmt::print("{}\n", object.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
   } else {
-    print_facts(file);
+    print_facts(file, options.write_side_car);
     if (tokenizer) fmt::print("  tokenizer      {}\n", tokenizer_verdict(file.facts(), *tokenizer));
     if (sample) print_sample(options, *sample, tokenizer ? &*tokenizer : nullptr);
   }

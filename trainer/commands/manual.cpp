@@ -19,16 +19,17 @@ struct Status {
 
 constexpr Status statuses[] = {
     {ExitCode::finished, "done, or already complete"},
-    {ExitCode::internal_error, "a bug of the program, or a rank that was lost"},
+    {ExitCode::internal_error, "a bug of the program; of checkpoint diff: they differ"},
     {ExitCode::usage, "wrong arguments, or a wrong job, cluster, profile or schedule file"},
     {ExitCode::data, "token files, tokenizer, text or a run's records are missing or damaged"},
     {ExitCode::no_checkpoint, "no usable checkpoint where one is needed"},
     {ExitCode::numerics, "NaN, Inf or a spike of the loss, and the job says stop"},
     {ExitCode::storage, "a file cannot be written: no space, no such folder, no right to"},
     {ExitCode::over_budget, "gate: the run breaks its bubble budget"},
-    {ExitCode::watchdog, "no progress within the configured time"},
+    {ExitCode::watchdog, "no progress within the configured time, or a rank that was lost"},
     {ExitCode::stopped, "stopped early on request, checkpoint saved: the same command goes on"},
-    {ExitCode::interrupted, "a second interrupt: left at once"},
+    {ExitCode::interrupted, "a second INT: left at once"},
+    {ExitCode::terminated, "a second TERM: left at once"},
 };
 
 // A line of text: a dash is a dash, a backslash itself, and no line is taken for a request.

@@ -311,6 +311,7 @@ void Preparation::refuse_nothing() const {
 }
 
 bool Preparation::finish() {
+  for (const std::string& note : state_.notes) fmt::print(stderr, "penstock: note: {}\n", note);
   refuse_nothing();
   // From here on the files take their names one after the other: whoever goes on must not read texts again.
   if (total_ && !state_.complete) save({}, true);
@@ -323,7 +324,6 @@ bool Preparation::finish() {
 }
 
 void Preparation::describe() const {
-  for (const std::string& note : state_.notes) fmt::print(stderr, "penstock: note: {}\n", note);
   if (state_.validation_documents < options_.validation_documents) {
     fmt::print(
         stderr,

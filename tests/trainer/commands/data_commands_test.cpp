@@ -205,7 +205,9 @@ TEST_F(DataCommands, InspectMakesASideCarForForeignFiles) {
   std::filesystem::remove(side_car);
   EXPECT_THAT(run({"data", "inspect", folder_ / "t"}).out, HasSubstr("no side-car to compare with"));
   EXPECT_FALSE(std::filesystem::exists(side_car));
-  EXPECT_EQ(run({"data", "inspect", folder_ / "t", "--write-side-car"}).status, 0);
+  const Outcome written = run({"data", "inspect", folder_ / "t", "--write-side-car"});
+  EXPECT_EQ(written.status, 0);
+  EXPECT_THAT(written.out, HasSubstr("the side-car with its hashes is written"));
   EXPECT_EQ(data::read_side_car(folder_ / "t.bin")->block_hashes.size(), 1u);
   EXPECT_EQ(run({"data", "inspect", folder_ / "t"}).status, 0);
 }

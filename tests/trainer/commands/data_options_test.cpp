@@ -67,6 +67,24 @@ TEST_F(DataCommands, TextsThatAreNotUnicode) {
               AllOf(HasSubstr("broken.jsonl:2: byte 21: found no JSON"), Not(HasSubstr("--invalid"))));
 }
 
+// A broken title costs no document whose text is good.
+TEST_F(DataCommands, OnlyTheTextHasToBeUnicode) {
+  put_file(folder_ / "odd.jsonl", "{\"text\": \"a\uFFFD\", \"title\": \"\\ud800\", \"\xff\": 1}\n");
+  for (const char* how : {"replace", "skip"}) {
+    const Outcome made = prepare("odd.jsonl", "x", {"--invalid", how});
+    EXPECT_EQ(made.status, 0) << made.error;
+    EXPECT_THAT(made.error, Not(HasSubstr("not Unicode")));
+    EXPECT_EQ(tokens_as_text(folder_ / "x", folder_ / "tok.json"), "a\uFFFD<|endoftext|>");
+  }
+}
+
+TEST_F(DataCommands, WhereAllTextsAreLeftOutTheErrorSaysSo) {
+  put_file(folder_ / "odd.jsonl", "{\"text\": \"\\ud800\"}\n");
+  const Outcome refused = prepare("odd.jsonl", "x", {"--invalid", "skip"});
+  EXPECT_EQ(refused.status, 3);
+  EXPECT_THAT(refused.error, AllOf(HasSubstr("found no text"), HasSubstr("they are left out")));
+}
+
 // The library repeats what it read of a string: of a long text that would be pages.
 TEST_F(DataCommands, AnErrorInALongLineIsShort) {
   put_file(folder_ / "long.jsonl", "{\"text\": \"" + std::string(1'000'000, 'x') + "\\ud800\"}\n");
