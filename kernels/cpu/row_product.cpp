@@ -200,10 +200,10 @@ void multiply_tile(const RowCall<T, Out>& call, int64_t pass, int64_t column) {
     for (int c = 0; c < columns; c += 4) {
       const auto sum = [&](int i) { return sums[r][std::min(c + i, columns - 1)]; };
       const std::array<float, 4> values = Lanes::sums(sum(0), sum(1), sum(2), sum(3));
-      const int count = std::min(4, columns - c);
+      const auto begin = static_cast<size_t>(c);
+      const auto count = static_cast<size_t>(std::min(4, columns - c));
 #pragma GCC unroll 4
-      for (int i = 0; i < count; ++i)
-        store(y[c + i], values[static_cast<size_t>(i)] + bias[static_cast<size_t>(c + i)]);
+      for (size_t i = 0; i < count; ++i) store(y[begin + i], values[i] + bias[begin + i]);
     }
   }
 }

@@ -76,6 +76,13 @@ class ReferenceLinear final : public math::Linear {
     });
   }
 
+  void first_backward_weight(Stream& stream, Tensor dy, Tensor x, Tensor dw, Tensor workspace) override {
+    CpuStream::of(stream).enqueue("reference zeros", [=] {
+      for (int64_t i = 0; i < dw.elements(); ++i) store(dw, i, 0.0);
+    });
+    backward_weight(stream, dy, x, dw, workspace);
+  }
+
   void backward_bias(Stream& stream, Tensor dy, Tensor dbias) override {
     const auto [N, C, O, T, has_bias] = shape_;
     ArgumentCheck("linear backward_bias")
