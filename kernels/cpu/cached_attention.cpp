@@ -130,19 +130,11 @@ struct RowState {
 /// One step of the online softmax (Milakov and Gimelshein, 2018): scores (key_block, −∞ beyond the keys)
 /// become exponentials; returns what the output is to be multiplied by.
 float exponentials(float* scores, RowState& state) {
-  std::array<float, lane_count> most;
-  most.fill(state.largest);
-  for (int64_t k = 0; k < key_block; k += lane_count) {
-    for (int64_t lane = 0; lane < lane_count; ++lane) {
-      float& so_far = most[static_cast<size_t>(lane)];
-      so_far = std::max(so_far, scores[k + lane]);
-    }
-  }
-  const float largest = *std::max_element(most.begin(), most.end());
-  const float factor = vector_exp(state.largest - largest);
-  state.largest = largest;
+  const float most = std::max(state.largest, largest(scores, key_block));
+  const float factor = vector_exp(state.largest - most);
+  state.largest = most;
 #pragma omp simd
-  for (int64_t k = 0; k < key_block; ++k) scores[k] = vector_exp(scores[k] - largest);
+  for (int64_t k = 0; k < key_block; ++k) scores[k] = vector_exp(scores[k] - most);
   state.sum = state.sum * factor + ordered_sum(key_block, [&](int64_t k) { return scores[k]; });
   return factor;
 }

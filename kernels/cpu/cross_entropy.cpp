@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <limits>
 
 #include "kernels/cpu/element.h"
 #include "kernels/cpu/vector_math.h"
@@ -14,17 +13,6 @@ namespace {
 constexpr int64_t lanes = 16;
 /// Elements whose exponentials are added in fp32 before the sum goes on in double.
 constexpr int64_t sum_block = 1024;
-
-float largest(const float* x, int64_t count) {
-  std::array<float, lanes> lane;
-  lane.fill(-std::numeric_limits<float>::infinity());
-  int64_t i = 0;
-  for (; i + lanes <= count; i += lanes) {
-    for (int64_t j = 0; j < lanes; ++j) lane[j] = x[i + j] > lane[j] ? x[i + j] : lane[j];
-  }
-  for (int64_t j = 0; i + j < count; ++j) lane[j] = x[i + j] > lane[j] ? x[i + j] : lane[j];
-  return *std::max_element(lane.begin(), lane.end());
-}
 
 /// x = exp(x − shift); the sum of the results.
 double exponentials(float* x, int64_t count, float shift) {

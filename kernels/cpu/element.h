@@ -1,7 +1,9 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
+#include <limits>
 
 #include "kernels/device/bfloat16.h"
 #include "kernels/math/with_element.h"
@@ -21,6 +23,20 @@ inline void store(bfloat16& to, float value) {
 }
 inline void store(float16& to, float value) {
   to.bits = float16(value).bits;
+}
+
+/// The largest of x (count), −∞ of none; NaN is passed over. Sixteen at a time, which the compiler makes
+/// vectors of: asked one after the other, each would wait for the one before.
+inline float largest(const float* x, int64_t count) {
+  constexpr int64_t lanes = 16;
+  std::array<float, lanes> lane;
+  lane.fill(-std::numeric_limits<float>::infinity());
+  int64_t i = 0;
+  for (; i + lanes <= count; i += lanes) {
+    for (int64_t j = 0; j < lanes; ++j) lane[j] = x[i + j] > lane[j] ? x[i + j] : lane[j];
+  }
+  for (int64_t j = 0; i + j < count; ++j) lane[j] = x[i + j] > lane[j] ? x[i + j] : lane[j];
+  return *std::max_element(lane.begin(), lane.end());
 }
 
 /// term(0) + … + term(n − 1): 64 partial sums, element i in number i mod 64, added as a fixed tree. The order
